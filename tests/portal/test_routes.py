@@ -40,6 +40,7 @@ ROUTES = {
     "webhook-rotate": ("webhook",),
     "replay-new": ("webhook",),
     "webhook-handshake": ("webhook",),
+    "webhook-code": ("webhook",),
     "webhook-secret": ("webhook", "token"),
     "webhook-action": ("webhook", "pause"),
     "deliveries": (),

@@ -48,6 +48,7 @@ def test_a_new_webhook_shows_its_secret_once(amina: Customer) -> None:
     assert webhook.owner == amina.user
     assert webhook.secret in text(shown)
     assert f"listen_webhooks --port 9000 --secret {webhook.secret}" in text(shown)
+    assert f"WEBHOOK_SECRET={webhook.secret} PORT=9000 python3 receiver.py" in text(shown)
     assert "Verification in progress" in text(shown)
     assert webhook.secret not in text(again)
     assert "already been shown" in text(again)

@@ -18,6 +18,7 @@ from ..operations.rights import (
     TEST_WEBHOOK,
     UPDATE_WEBHOOK,
     VERIFY_WEBHOOK,
+    VIEW_WEBHOOKS,
     Right,
 )
 from ..pages.confirmations import WEBHOOK, Confirmation
@@ -114,6 +115,7 @@ def offered(page: AccountPage, webhook: Webhook) -> list[Button]:
         (_("Settings"), "webhook-settings", UPDATE_WEBHOOK, True),
         (_("Rotate the secret"), "webhook-rotate", ROTATE_SECRET, True),
         (_("Recover missed events"), "replay-new", REPLAY, True),
+        (_("Verification code"), "webhook-code", VIEW_WEBHOOKS, True),
     ]
     buttons = [
         Button(label, page.url(name, webhook.pk)) for label, name, right, is_it in forms if is_it and page.may(right)

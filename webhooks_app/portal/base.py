@@ -82,6 +82,7 @@ class SafePage(TemplateView):
     link: LinkSession | None = None
     """The session of a visitor by link; None for a user who is logged in."""
     is_closed = False
+    requires_login = True
 
     # `with_csrf` makes Django's check, because a frame has a secret of its own.
     @method_decorator(csrf_exempt)
@@ -109,7 +110,7 @@ class SafePage(TemplateView):
 
     def admitted(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         """Return the answer to a visitor by link or a user, and send others to the login."""
-        if self.link or request.user.is_authenticated:
+        if self.link or not self.requires_login or request.user.is_authenticated:
             return self.answer(request, *args, **kwargs)
         if self.visit.session:
             raise Http404

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-from django.http import Http404, HttpResponse
+from django.http import HttpResponse
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from ..exceptions import UnknownEventTypeError
 from ..maintenance.rollups import reading
 from ..maintenance.rollups.reading import Counters, Window
 from ..models import Webhook, WebhookHealth
 from ..models.health import Standing
 from ..operations.portal_links import LinkSession
-from ..owners import event_types_for
 from ..pages.display import percent
 from .base import AccountPage, SafePage, redirect
 from .webhooks import state_of
 
-__all__ = ["AccountsPage", "EventTypeListPage", "EventTypePage", "OverviewPage"]
+__all__ = ["AccountsPage", "OverviewPage"]
 
 MAX_WEBHOOKS = 1000
 MAX_LISTED = 10
@@ -97,35 +94,3 @@ def _verdict(webhooks: list[Webhook], attention: list[Webhook], day: Counters) -
         return "good", str(Standing.HEALTHY.label), gettext("There were no deliveries in the last 24 hours.")
     text = gettext("%(rate)s of the deliveries of the last 24 hours succeeded.")
     return "good", str(Standing.HEALTHY.label), text % {"rate": percent(day.succeeded, day.finished)}
-
-
-class EventTypeListPage(AccountPage):
-    """The event types that the account may subscribe to."""
-
-    template_name = "webhooks_app/portal/event_type_list.html"
-    section = "event-types"
-    title = _("Event types")
-
-    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        groups = event_types_for(self.owner).groups()
-        return super().get_context_data(groups=groups.items(), **kwargs)
-
-
-class EventTypePage(AccountPage):
-    """An event type with its example and its schema."""
-
-    template_name = "webhooks_app/portal/event_type.html"
-    section = "event-types"
-
-    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        try:
-            event_type = event_types_for(self.owner).get(self.kwargs["name"])
-        except UnknownEventTypeError:
-            raise Http404 from None
-        return super().get_context_data(
-            title=event_type.name,
-            event_type=event_type,
-            example=json.dumps(event_type.example, indent=2, ensure_ascii=False),
-            schema=json.dumps(event_type.json_schema(), indent=2, ensure_ascii=False),
-            **kwargs,
-        )

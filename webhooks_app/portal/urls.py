@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import include, path, re_path
 
-from . import api_keys, deliveries, links, overview, replays, webhook_actions, webhooks
+from . import api_keys, deliveries, event_types, links, overview, replays, webhook_actions, webhooks
 
 app_name = "webhooks_portal"
 
@@ -17,6 +17,7 @@ account = [
     path("webhooks/<str:pk>/test/", webhook_actions.TestEventPage.as_view(), name="webhook-test"),
     path("webhooks/<str:pk>/rotate/", webhook_actions.RotationPage.as_view(), name="webhook-rotate"),
     path("webhooks/<str:pk>/recover/", replays.NewReplayPage.as_view(), name="replay-new"),
+    path("webhooks/<str:pk>/code/", webhook_actions.VerificationPage.as_view(), name="webhook-code"),
     path("webhooks/<str:pk>/handshake/", webhooks.HandshakePart.as_view(), name="webhook-handshake"),
     path("webhooks/<str:pk>/secret/<str:token>/", webhook_actions.SecretPage.as_view(), name="webhook-secret"),
     path("webhooks/<str:pk>/<str:action>/", webhook_actions.ActionPage.as_view(), name="webhook-action"),
@@ -28,8 +29,8 @@ account = [
     path("replays/<str:pk>/", replays.ReplayPage.as_view(), name="replay"),
     path("replays/<str:pk>/progress/", replays.ReplayPart.as_view(), name="replay-progress"),
     path("replays/<str:pk>/<str:verb>/", replays.ReplayStep.as_view(), name="replay-step"),
-    path("event-types/", overview.EventTypeListPage.as_view(), name="event-types"),
-    path("event-types/<str:name>/", overview.EventTypePage.as_view(), name="event-type"),
+    path("event-types/", event_types.EventTypeListPage.as_view(), name="event-types"),
+    path("event-types/<str:name>/", event_types.EventTypePage.as_view(), name="event-type"),
     path("api-keys/", api_keys.ApiKeyListPage.as_view(), name="keys"),
     path("api-keys/new/", api_keys.NewApiKeyPage.as_view(), name="key-new"),
     path("api-keys/<str:pk>/secret/<str:token>/", api_keys.ApiKeySecretPage.as_view(), name="key-secret"),

@@ -25,12 +25,13 @@ from ..pages.form_fields import NEW_PUBLIC_KEY
 from ..pages.forms import RotationForm, TestEventForm
 from ..pages.shown_once import show_once, shown_by_first, take
 from ..pages.transcript import transcript
+from ..pages.verification import command_for_python, samples_for
 from ..transport.endpoint import ANYWHERE, parse_endpoint
 from .actions import ACTIONS, Action
 from .base import AccountPage, ConfirmationPage, WebhookFormPage, redirect
 from .webhooks import handshake_of
 
-__all__ = ["ActionPage", "RotationPage", "SecretPage", "TestEventPage"]
+__all__ = ["ActionPage", "RotationPage", "SecretPage", "TestEventPage", "VerificationPage"]
 
 
 class ActionPage(ConfirmationPage):
@@ -159,13 +160,36 @@ class SecretPage(AccountPage):
             webhook=webhook,
             subject=webhook.url,
             secret=secret,
-            receiver=_receiver_command(webhook, secret) if secret else "",
+            **(_receivers(webhook, secret) if secret else {}),
             **handshake_of(self, webhook),
             **kwargs,
         )
 
 
-def _receiver_command(webhook: Webhook, secret: str) -> str:
-    """Return the command that starts a receiver for the webhook, in a Django project with this app."""
+def _receivers(webhook: Webhook, secret: str) -> dict[str, str]:
+    """Return the command that starts a receiver in a Django project with this app, and a receiver without Django."""
     port = parse_endpoint(webhook.url, allow_http=True, allowed_networks=ANYWHERE).port
-    return f"python manage.py listen_webhooks --port {port} --secret {shlex.quote(secret)}"
+    code = next((each.code for each in samples_for(webhook.schemes) if each.name == "python"), "")
+    return {
+        "receiver": f"python manage.py listen_webhooks --port {port} --secret {shlex.quote(secret)}",
+        "receiver_code": code,
+        "receiver_command": command_for_python(secret, port),
+    }
+
+
+class VerificationPage(AccountPage):
+    """Code that verifies the signatures of a webhook's requests."""
+
+    template_name = "webhooks_app/portal/verification.html"
+    section = "webhooks"
+    title = _("Verification code")
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        webhook = self.find_webhook()
+        return super().get_context_data(
+            webhook=webhook,
+            subject=webhook.url,
+            schemes=webhook.schemes,
+            samples=samples_for(webhook.schemes),
+            **kwargs,
+        )

@@ -1,0 +1,60 @@
+"""Code for receivers that verifies signatures, with the names of the headers of a signature scheme.
+
+Each language has a file here, with the names of the scheme of the specification. The documentation for integrators has
+the same code, and its tests run it.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from ...signatures import BaseSignature
+from ...signatures.specification import NativeSignature
+
+LANGUAGES = {"python": "Python", "javascript": "JavaScript (Node.js)", "php": "PHP", "go": "Go", "ruby": "Ruby"}
+
+FOLDER = Path(__file__).parent
+
+
+class Sample(NamedTuple):
+    """Code for a receiver in one language."""
+
+    name: str
+    label: str
+    code: str
+
+
+def samples_for(schemes: Iterable[BaseSignature]) -> list[Sample]:
+    """Return the code in each language for the first scheme that signs as the specification does; none without one."""
+    scheme = next((each for each in schemes if isinstance(each, NativeSignature)), None)
+    if scheme is None:
+        return []
+    return [Sample(name, label, code_in(name, scheme)) for name, label in LANGUAGES.items()]
+
+
+def code_in(language: str, scheme: BaseSignature) -> str:
+    """Return the code in a language, with the names of the headers of the scheme."""
+    code = _stored(language)
+    for name, own in zip(NativeSignature.header_names, scheme.header_names, strict=False):
+        for spelling, replacement in zip(_spellings(name), _spellings(own), strict=True):
+            code = code.replace(spelling, replacement)
+    return code
+
+
+def command_for_python(secret: str, port: int) -> str:
+    """Return the command that runs the receiver in Python, saved as ``receiver.py``."""
+    return f"WEBHOOK_SECRET={shlex.quote(secret)} PORT={port} python3 receiver.py"
+
+
+@cache
+def _stored(language: str) -> str:
+    return (FOLDER / f"{language}.txt").read_text(encoding="utf-8")
+
+
+def _spellings(name: str) -> Iterator[str]:
+    """Yield the name of a header as it is sent, as Node.js has it, and as PHP has it."""
+    yield from (name, name.lower(), f"HTTP_{name.upper().replace('-', '_')}")
