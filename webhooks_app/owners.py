@@ -49,6 +49,15 @@ def owner_rows() -> Any:
     return current(owner_model()._default_manager)
 
 
+def owners_with_key(text: str) -> models.QuerySet[Any]:
+    """Return the owner with this primary key, if there is one."""
+    rows: models.QuerySet[Any] = owner_rows().all()
+    try:
+        return rows.filter(pk=parse_key(text))
+    except InvalidOwnerError:
+        return rows.none()
+
+
 @lru_cache(maxsize=16)
 def _model(name: str) -> Any:
     try:
@@ -192,15 +201,9 @@ class BaseOwners:
 
     def found(self, text: str) -> models.QuerySet[Any]:
         """Return the owners with this name or, if there are none, the owner with this primary key."""
-        named = current(self.named(text))
-        if named.exists():
+        if (named := current(self.named(text))).exists():
             return named
-        try:
-            key = parse_key(text)
-        except InvalidOwnerError:
-            return named
-        found: models.QuerySet[Any] = owner_rows().filter(pk=key)
-        return found
+        return owners_with_key(text)
 
     def problem(self) -> str:
         """Return the reason why this policy does not fit the owner model, for the system check; "" if it does."""

@@ -76,6 +76,27 @@ def test_an_account_leads_to_its_problems(superuser: Page, failures: Webhook) ->
     assert [problem.code for problem in listed] == [503]
 
 
+def test_the_platform_leads_to_its_own_problems(superuser: Page, failures: Webhook) -> None:
+    found = superuser.get("problem", "impact", window="day").context["hits"]
+
+    listed = [superuser.client.get(hit.problems_url) for hit in found]
+
+    assert [hit.account for hit in found] == ["amina", "the platform"]
+    assert [sorted(problem.code for problem in page.context["cl"].result_list) for page in listed] == [[0, 503], [404]]
+    assert shows(listed[1], "the platform")
+
+
+def test_the_key_of_an_account_is_not_taken_for_another_one_s_name(superuser: Page, failures: Webhook) -> None:
+    owner = failures.owner
+    type(owner).objects.create_user(str(owner.pk))
+
+    (hit,) = superuser.get("problem", "impact").context["hits"]
+
+    assert {problem.webhook for problem in superuser.client.get(hit.problems_url).context["cl"].result_list} == {
+        failures
+    }
+
+
 def test_other_staff_see_their_own_accounts(staff: Callable[..., Page], failures: Webhook, new_webhook: Any) -> None:
     page = staff("boris", "view_problem")
     make_problem(new_webhook(page.user), 503)

@@ -18,6 +18,7 @@ from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.functional import cached_property
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..event_types import INTERNAL_EVENT_TYPES
@@ -237,7 +238,11 @@ class WordFilter(TypedFilter):
     def choices(self, changelist: Any) -> Iterator[Any]:
         yield self._all(changelist)
         if self.word:
-            yield {"selected": True, "query_string": changelist.get_query_string(), "display": self.word}
+            yield {"selected": True, "query_string": changelist.get_query_string(), "display": self.shown_word}
+
+    @property
+    def shown_word(self) -> str:
+        return self.word
 
     def narrowed(self, rows: QuerySet[Any]) -> QuerySet[Any]:
         return rows.filter(self.meant(self.path)) if self.word else rows
@@ -245,6 +250,10 @@ class WordFilter(TypedFilter):
     def meant(self, path: str) -> Q:
         """Return the condition for matching rows, with the lookup prefix."""
         raise NotImplementedError
+
+
+PLATFORM = "-"
+"""The owner of the platform's webhooks in a query. It is no name that an account is likely to have."""
 
 
 class OwnerForm(forms.Form):
@@ -275,7 +284,13 @@ class OwnerFilter(WordFilter):
             is_it = self.word in (str(owner.pk), owners().label(owner))
             yield {"selected": is_it, "query_string": query, "display": owners().label(owner)}
 
+    @property
+    def shown_word(self) -> str:
+        return gettext("the platform") if self.word == PLATFORM else self.word
+
     def meant(self, path: str) -> Q:
+        if self.word == PLATFORM:
+            return Q(**{f"{path}owner": None})
         return Q(**{f"{path}owner__in": self._accounts})
 
     @cached_property

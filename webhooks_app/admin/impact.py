@@ -19,7 +19,7 @@ from django.utils.translation import gettext_lazy as _
 from ..maintenance.rollups.reading import Window
 from ..models import DeliveryAttempt, Problem, Webhook, WebhookHealth
 from ..owners import owners
-from .filters import AnswerForm
+from .filters import PLATFORM, AnswerForm
 from .overview import TITLES
 from .owned import OwnedAdmin, manages_all, own_rows
 
@@ -96,7 +96,7 @@ class ImpactPage(OwnedAdmin):
         rows = Problem.objects.filter(last_seen_at__gte=timezone.now() - window.step * window.steps)
         if not manages_all(request):
             own = own_rows(request, Webhook.objects.existing()).values_list("pk", flat=True)
-            rows = rows.filter(webhook__in=list(own[:MOST_PROBLEMS]))
+            rows = rows.filter(webhook__in=list(own.order_by("-pk")[:MOST_PROBLEMS]))
         latest = rows.order_by("-last_seen_at").values_list("webhook", "result", "code")[:MOST_PROBLEMS]
         found = list(latest)
         meant = dict.fromkeys(pk for pk, result, code in found if is_meant(cause, result, code))
@@ -122,6 +122,5 @@ def _query(window: Window, cause: Mapping[str, str], owner: Any) -> str:
         query["answer"] = cause["answer"]
     if "result" in cause:
         query["result__exact"] = cause["result"]
-    if owner is not None:
-        query["owner"] = str(owner.pk)
+    query["owner"] = PLATFORM if owner is None else str(owner.pk)
     return urlencode(query)

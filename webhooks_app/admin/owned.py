@@ -18,7 +18,7 @@ from ..models.base import BaseQuerySet
 from ..models.keyset import MAX_PARTS, WHOLE, Parts
 from ..operations.actors import StaffMember
 from ..operations.rights import Right
-from ..owners import Access, event_types_for, owners
+from ..owners import Access, event_types_for, owners, owners_with_key
 from .change_list import KeysetChangeList
 
 Rows = TypeVar("Rows", bound=BaseQuerySet[Any])
@@ -62,8 +62,12 @@ def as_shown(request: HttpRequest, rows: Rows) -> Rows:
 
 
 def found_owners(text: str) -> list[Any]:
-    """Return the primary keys of the owners with this name or key, so that an index finds their rows."""
-    return list(owners().found(text).values_list("pk", flat=True)[:MAX_FOUND])
+    """Return the primary keys of the owners with this key or name, so that an index finds their rows.
+
+    A key takes precedence, because links contain it. Another owner may have it as a name.
+    """
+    by_key = list(owners_with_key(text).values_list("pk", flat=True))
+    return by_key or list(owners().found(text).values_list("pk", flat=True)[:MAX_FOUND])
 
 
 def visible_event_types(request: HttpRequest) -> EventTypeRegistry:
