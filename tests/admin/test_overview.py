@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from html import unescape
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -17,7 +20,8 @@ from webhooks_app.admin import charts
 from webhooks_app.emission import emit
 from webhooks_app.maintenance.rollups.folding import fold
 from webhooks_app.maintenance.rollups.reading import Counters, HeatRow, Point, Series, Window
-from webhooks_app.models import Webhook, WorkerProcess
+from webhooks_app.models import Delivery, Webhook, WorkerProcess
+from webhooks_app.protocol.ids import first_id_at
 
 from .conftest import DATA, Page, text
 from .test_content_security import InlineParts
@@ -60,7 +64,50 @@ def test_every_window_has_its_charts_and_a_table_with_the_same_numbers(
 
     assert html.count('<path class="given_up"') == 1
     assert "<td>6</td>" in html
-    assert html.count('role="img"') == 2
+    assert html.count('role="img"') == 1
+    assert html.count('class="webhooks-bar"') == 1
+
+
+BAR = re.compile(r'class="webhooks-bar" href="([^"]+)" aria-label="([^"]+)"')
+
+
+@pytest.mark.parametrize("window", ["hour", "day", "week", "month"])
+def test_a_bar_leads_to_the_deliveries_of_its_time(superuser: Page, webhook: Webhook, window: str) -> None:
+    at = timezone.now()
+    make_tally(at, **{webhook.pk: COUNTED})
+    now, older = (first_id_at("dlv", moment) for moment in (at, at - timedelta(days=40)))
+    Delivery.objects.bulk_create([Delivery(id=pk, webhook=webhook, kind="test") for pk in (now, older)])
+
+    ((url, label),) = BAR.findall(overview(superuser, window=window))
+    listed = superuser.client.get(unescape(url)).context["cl"].result_list
+
+    assert [row.pk for row in listed] == [now]
+    assert label.endswith(": 8 delivered, 2 given up")
+
+
+def test_the_bars_of_a_webhook_lead_to_its_own_deliveries(
+    superuser: Page, counted: Webhook, new_webhook: Callable[..., Webhook]
+) -> None:
+    Delivery.objects.queue(webhook=new_webhook(None), kind="test")
+
+    ((url, _label),) = BAR.findall(text(superuser.get("webhook", "change", counted.pk)))
+
+    assert f"webhook={counted.pk}" in url
+    assert superuser.client.get(unescape(url)).context["cl"].result_count == 0
+
+
+@pytest.mark.parametrize("window", list(Window), ids=lambda window: window.value)
+def test_the_labels_of_the_time_axis_are_regular(window: Window) -> None:
+    points = [
+        Point(start=start, counters=Counters({"given_up": 1}))
+        for start in window.starts(datetime(2026, 3, 5, 9, 37, tzinfo=UTC))
+    ]
+
+    frame, _ = charts.outcomes(Series(points=points, step_seconds=int(window.step.total_seconds())), window)
+
+    distances = {round(after.at - before.at) for before, after in pairwise(frame.times)}
+    assert max(distances) - min(distances) <= 1
+    assert 4 <= len(frame.times) <= 8
 
 
 def test_waiting_deliveries_are_counted(superuser: Page, webhook: Webhook) -> None:

@@ -136,3 +136,51 @@ def _grave(page: Page, look: Look) -> Iterator[str]:
         ours = [node for node in nodes if not any(violation["id"] == rule and part in node for rule, part in OF_DJANGO)]
         if violation["impact"] in GRAVE and ours:
             yield f"{violation['impact']}: {violation['help']} ({violation['id']}): {', '.join(ours[:5])}"
+
+
+COLOURS = """
+    () => {
+        const pen = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
+        const painted = (...colours) => {
+            pen.clearRect(0, 0, 1, 1);
+            for (const colour of colours) { pen.fillStyle = colour; pen.fillRect(0, 0, 1, 1); }
+            return [...pen.getImageData(0, 0, 1, 1).data];
+        };
+        const behind = element => {
+            const colours = [];
+            for (let each = element; each; each = each.parentElement)
+                colours.unshift(getComputedStyle(each).backgroundColor);
+            return ["#fff", ...colours];
+        };
+        const light = ([r, g, b]) => [r, g, b].map(value => value / 255)
+            .map(value => value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4)
+            .reduce((sum, value, index) => sum + value * [0.2126, 0.7152, 0.0722][index], 0);
+        const resolved = (element, name) => {
+            const style = getComputedStyle(element);
+            const value = style[name];
+            return value.includes("currentcolor") ? style.color : value;
+        };
+        const contrast = (element, name) => {
+            const colour = resolved(element, name);
+            if (colour === "none") return 0;
+            const ground = behind(element.closest("svg")?.parentElement ?? element);
+            const [low, high] = [light(painted(...ground)), light(painted(...ground, colour))].sort((a, b) => a - b);
+            return (high + 0.05) / (low + 0.05);
+        };
+        const all = selector => [...document.querySelectorAll(`.webhooks-overview ${selector}`)];
+        const least = (selector, name) => Math.min(...all(selector).map(each => contrast(each, name)));
+        const states = [...document.querySelectorAll(".webhooks-state, td.webhooks-bad")];
+        return {
+            states: Math.min(...states.map(each => contrast(each, "color"))), number: states.length,
+            text: least("svg text", "fill"), grid: least("svg .grid", "stroke"), median: least("svg .p50", "stroke"),
+            empty: least(".webhooks-heat .shade-none", "fill"), given_up: least("svg .given_up", "fill"),
+            plain_links: all(":is(td, th) a").filter(link =>
+                getComputedStyle(link).textDecorationLine === "none"
+                && getComputedStyle(link).color === getComputedStyle(link.parentElement).color).length,
+            collisions: all(":is(h2, h3)").filter(heading =>
+                parseFloat(getComputedStyle(heading).marginTop) < 8
+                || parseFloat(getComputedStyle(heading).marginBottom) < 4).length,
+        };
+    }
+"""
+"""Contrasts of the overview's charts with what is behind them, and links and headings that cannot be told from text."""

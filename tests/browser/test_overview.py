@@ -15,7 +15,7 @@ from webhooks_app.maintenance.rollups.folding import fold
 
 from ..support.rows import EVENT_TYPE, make_webhook
 from .conftest import Console
-from .inspection import LOOKS, looking
+from .inspection import COLOURS, LOOKS, looking
 
 pytestmark = pytest.mark.only_on("sqlite")
 
@@ -30,17 +30,24 @@ RED_CELLS = """
 
 @pytest.mark.parametrize("look", LOOKS, ids=lambda look: str(look.width))
 @pytest.mark.parametrize("window", ["hour", "week"])
-def test_the_newest_cells_of_the_heat_map_are_in_view(
+def test_the_newest_cells_of_the_heat_map_are_in_view_and_the_charts_are_legible(
     browser: Browser, empty_console: Console, look: Any, window: str
 ) -> None:
     webhook = make_webhook(empty_console.superuser, EVENT_TYPE, url=f"https://receiver.example/{'long-path/' * 20}")
     webhook.disable("The receiver is out of order until its operators repair it.")
-    make_tally(timezone.now(), **{webhook.pk: {"given_up": 25}})
+    make_tally(timezone.now(), **{webhook.pk: {"given_up": 25, "failed_timeout": 25, "ms_100": 5, "ms_sum": 400}})
     fold(DEFAULT_DB_ALIAS)
 
     with looking(browser, empty_console, look) as (tab, problems):
         tab.goto(f"{empty_console.address}{reverse('admin:app_list', args=['webhooks_app'])}?window={window}")
         cells = tab.evaluate(RED_CELLS)
+        contrasts = tab.evaluate(COLOURS)
+        bar = tab.get_by_role("link", name="25 given up")
+        bar.focus()
+        bar.press("Enter")
+        tab.wait_for_url("**/delivery/?created_after=**")
 
     assert cells == [True]
+    assert contrasts["text"] >= 4.5
+    assert min(contrasts["median"], contrasts["given_up"]) >= 3
     assert problems == []

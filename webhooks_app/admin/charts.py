@@ -7,13 +7,14 @@ numbers of its charts as a table.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any, NamedTuple
 
 from django.utils import formats, timezone
+from django.utils.translation import gettext
 
 from ..maintenance.rollups.reading import Counters, HeatRow, Series, Window
 from ..models.rollup import FAILED, OUTCOMES, RESPONSE_TIME
@@ -21,7 +22,8 @@ from ..models.rollup import FAILED, OUTCOMES, RESPONSE_TIME
 WIDTH, HEIGHT = 640, 180
 SPARK_WIDTH, SPARK_HEIGHT = 96, 24
 LEFT, TOP, RIGHT, BOTTOM = 64, 10, 8, 24
-MAX_TIMES = 6
+MAX_BARS = 30
+"""Most bars with a link: more would be too narrow to click, and too many for the Tab key."""
 GAP = 0.2
 """Share of a step between its bar and the next one."""
 
@@ -40,6 +42,15 @@ TIME_FORMATS = {Window.HOUR: "TIME_FORMAT", Window.DAY: "TIME_FORMAT"}
 """Format of a step's label; windows longer than a day show the date."""
 
 
+IS_LABELLED: Mapping[Window, Callable[[datetime, datetime], bool]] = {
+    Window.HOUR: lambda start, last: start.minute % 10 == 0,
+    Window.DAY: lambda start, last: start.hour % 4 == 0,
+    Window.WEEK: lambda start, last: start.hour == 0,
+    Window.MONTH: lambda start, last: (last.date() - start.date()).days % 5 == 0,
+}
+"""Whether the axis has a label at the start of a step, so that labels are round and their distances equal."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tick:
     at: float
@@ -51,6 +62,19 @@ class Shape(NamedTuple):
 
     name: str
     path: str
+
+
+class Bar(NamedTuple):
+    """A link to the deliveries of one or more steps."""
+
+    x: float
+    width: float
+    url: str
+    label: str
+
+
+ListUrl = Callable[..., str]
+"""Returns the URL of the list of deliveries for filters by name."""
 
 
 class Step(NamedTuple):
@@ -96,7 +120,7 @@ class Cell(NamedTuple):
     label: str
 
 
-def shown(series: Series, window: Window) -> dict[str, Any]:
+def shown(series: Series, window: Window, url: ListUrl) -> dict[str, Any]:
     """Return the context of ``charts/charts.html``; empty if nothing was delivered."""
     if not series.total.attempts:
         return {}
@@ -106,6 +130,7 @@ def shown(series: Series, window: Window) -> dict[str, Any]:
     return {
         "outcomes_frame": outcomes_frame,
         "shapes": shapes,
+        "bars": list(_bars(series, window, url)),
         "times_frame": times_frame,
         "lines": lines,
         "steps": list(_steps(series, measured)),
@@ -118,6 +143,27 @@ def outcomes(series: Series, window: Window) -> tuple[Frame, Sequence[Shape]]:
     frame = _frame(series, window, most)
     unit = (frame.floor - TOP) / most
     return frame, _stacked(series, left=frame.left, right=frame.right, floor=frame.floor, unit=unit)
+
+
+def _bars(series: Series, window: Window, url: ListUrl) -> Iterator[Bar]:
+    """Yield the links of the bars with finished deliveries. They lead to the deliveries created in this time."""
+    number = len(series.points)
+    width, step, every = (WIDTH - RIGHT - LEFT) / number, timedelta(seconds=series.step_seconds), -(-number // MAX_BARS)
+    for first in range(0, number, every):
+        points = series.points[first : first + every]
+        succeeded = sum(point.counters.succeeded for point in points)
+        given_up = sum(point.counters.given_up for point in points)
+        if not succeeded + given_up:
+            continue
+        start, end = (timezone.localtime(at) for at in (points[0].start, points[-1].start + step))
+        label = gettext("%(start)s to %(end)s: %(succeeded)d delivered, %(given_up)d given up") % {
+            "start": formats.date_format(start, "SHORT_DATETIME_FORMAT"),
+            "end": formats.date_format(end, "TIME_FORMAT" if start.date() == end.date() else "SHORT_DATETIME_FORMAT"),
+            "succeeded": succeeded,
+            "given_up": given_up,
+        }
+        period = {"created_after": f"{start:%Y-%m-%dT%H:%M:%S}", "created_before": f"{end:%Y-%m-%dT%H:%M:%S}"}
+        yield Bar(_round(LEFT + first * width), _round(len(points) * width), url(**period), label)
 
 
 def sparkline(series: Series) -> Sequence[Shape]:
@@ -223,10 +269,12 @@ def ceiling(most: float) -> float:
 def _frame(series: Series, window: Window, most: float) -> Frame:
     points = series.points
     step = (WIDTH - RIGHT - LEFT) / len(points)
-    every = math.ceil(len(points) / MAX_TIMES)
+    starts = [timezone.localtime(point.start) for point in points]
+    middle = 0.5 if window is Window.MONTH else 0  # a bar of a day has its date below it, others begin at a time
     times = [
-        Tick(at=_round(LEFT + (number + 0.5) * step), label=_label(points[number].start, window))
-        for number in range(every // 2, len(points), every)
+        Tick(at=_round(LEFT + (number + middle) * step), label=_label(start, window))
+        for number, start in enumerate(starts)
+        if IS_LABELLED[window](start, starts[-1])
     ]
     floor = HEIGHT - BOTTOM
     values = [
@@ -237,7 +285,7 @@ def _frame(series: Series, window: Window, most: float) -> Frame:
 
 
 def _label(start: datetime, window: Window) -> str:
-    return formats.date_format(timezone.localtime(start), TIME_FORMATS.get(window, "SHORT_DATE_FORMAT"))
+    return formats.date_format(start, TIME_FORMATS.get(window, "SHORT_DATE_FORMAT"))
 
 
 def _drawn(path: list[tuple[float, float]]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from django import template
@@ -13,6 +14,7 @@ from django.utils.safestring import SafeString, mark_safe
 from ..pages.display import breakable
 from ..pages.reasons import translated
 from . import charts
+from .display import deliveries_url
 from .overview import MAX_COUNTED, TITLES, overview_for, window_of, windows
 
 register = template.Library()
@@ -32,7 +34,7 @@ def webhooks_overview(context: RequestContext) -> dict[str, Any]:
         "overview": overview,
         "windows": windows(window),
         "title": TITLES[window],
-        **charts.shown(overview.series, window),
+        **charts.shown(overview.series, window, partial(deliveries_url, site=request.current_app)),
         "heat_width": charts.WIDTH,
         "max_counted": MAX_COUNTED,
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 from django.http import HttpRequest
@@ -108,13 +109,16 @@ def recent(request: HttpRequest, webhook: Webhook, *, site: str, part: str = "re
     return {"recent": delivery_rows(newest, url=delivery_urls(site)), "deliveries_url": listed}
 
 
-def course(request: HttpRequest, webhook: Webhook) -> Context:
+def course(request: HttpRequest, webhook: Webhook, *, site: str) -> Context:
     """Return charts of a webhook's results, if the user may view deliveries."""
     if not shows_deliveries(request):
         return {}
     window = window_of(request)
     series = reading.series(window, [webhook.pk], families=charts.COUNTED)
-    return {"windows": windows(window), **charts.shown(series, window)}
+    return {
+        "windows": windows(window),
+        **charts.shown(series, window, partial(deliveries_url, site=site, webhook=webhook.pk)),
+    }
 
 
 def handshake(request: HttpRequest, webhook: Webhook, *, site: str) -> Context:

@@ -264,7 +264,7 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookActions, Expo
         }
         if section == webhook_page.OVERVIEW:
             content["subscribed"] = webhook_page.subscribed(webhook, site=site)
-            content |= webhook_page.course(request, webhook)
+            content |= webhook_page.course(request, webhook, site=site)
         return content
 
     def _handshake(self, request: HttpRequest, webhook: Webhook) -> dict[str, Any]:
