@@ -16,6 +16,7 @@ from webhooks_app.portal.visits import COOKIE
 
 from ..portal.conftest import Customer, make_customer
 from .conftest import PLAIN_HOST
+from .inspection import LOOKS, keep_picture, problems_of
 
 pytestmark = pytest.mark.only_on("sqlite")
 
@@ -76,6 +77,7 @@ def test_the_pages_work_in_a_frame_of_another_site(
         frame.get_by_role("button", name="Pause").click()
 
         expect(frame.get_by_text("The webhook is paused.")).to_be_visible()
+        keep_picture(tab, "portal in a frame")
         assert Webhook.objects.get(pk=customer.webhook.pk).paused_at is not None
         cookies = {each["name"]: each for each in context.cookies()}
         assert (cookies[COOKIE]["sameSite"], cookies[COOKIE].get("partitionKey")) == ("None", "http://127.0.0.1")
@@ -101,7 +103,11 @@ def test_a_frame_without_cookies_offers_a_new_tab(
         frame.get_by_role("button", name="Open").click()
         with context.expect_page() as opened:
             frame.get_by_role("link", name="Open in a new tab").click()
-        opened.value.get_by_role("button", name="Open").click()
+        button = opened.value.get_by_role("button", name="Open")
+        expect(button).to_be_visible()
+        assert problems_of(opened.value, LOOKS[0]) == []
+        keep_picture(opened.value, "portal link")
+        button.click()
 
         expect(opened.value.get_by_role("heading", name="Overview")).to_be_visible()
 
