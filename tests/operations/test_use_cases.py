@@ -8,7 +8,9 @@ from django.core.exceptions import PermissionDenied
 
 from webhooks_app.exceptions import RateLimitedError, WebhookStateError
 from webhooks_app.models import ApiKey, AuditEntry, Delivery, Webhook
-from webhooks_app.operations.actors import PROJECT, ApiCaller, Operator, StaffMember
+from webhooks_app.operations import rights
+from webhooks_app.operations.actors import PROJECT, ApiCaller, Member, Operator, StaffMember
+from webhooks_app.owners import Access
 
 from .use_cases import USE_CASES
 
@@ -20,6 +22,7 @@ def each(cases):
 
 
 every_use_case = each(USE_CASES)
+each_with_a_scope = each({name: case for name, case in USE_CASES.items() if case.right.scope})
 each_with_a_limit = each({name: case for name, case in USE_CASES.items() if case.limit})
 each_with_a_state = each({name: case for name, case in USE_CASES.items() if case.spoil})
 
@@ -82,7 +85,14 @@ def test_the_permission_to_manage_all_covers_webhooks_of_other_accounts(webhook,
     assert (entry.action, entry.via, entry.actor) == (case.action, "console", bob)
 
 
-@every_use_case
+def test_keys_hold_no_right_that_the_api_does_not_offer(alice):
+    key = ApiCaller(account=alice, owner=alice)
+
+    assert not key.holds(rights.HANDLE_PROBLEM)
+    assert rights.HANDLE_PROBLEM not in rights.rights_of("webhooks:write")
+
+
+@each_with_a_scope
 def test_the_scope_suffices_for_the_owners_key_and_its_use_is_audited(webhook, alice, case):
     subject = case.make(webhook)
     AuditEntry.objects.all().delete()
@@ -163,9 +173,9 @@ def test_the_owner_is_checked_on_the_locked_row(webhook, alice, bob, case):
     subject = case.make(webhook)
     Webhook.objects.update(owner=bob)
 
-    assert_denied(case, subject, ApiCaller(account=alice, owner=alice, scopes=[case.right.scope]))
+    assert_denied(case, subject, Member(account=alice, owner=alice, access=Access.ALL))
 
-    case.call(subject, ApiCaller(account=bob, owner=bob, scopes=[case.right.scope]))
+    case.call(subject, Member(account=bob, owner=bob, access=Access.ALL))
     assert AuditEntry.objects.latest("id").owner == bob
 
 

@@ -51,8 +51,8 @@ TEST_WEBHOOK = Right(permission="webhooks_app.test_webhook", scope=TEST)
 REDELIVER = Right(permission="webhooks_app.redeliver_delivery", scope=WRITE)
 REPLAY = Right(permission="webhooks_app.replay_webhook", scope=WRITE)
 """Required for planning, starting, pausing, resuming and cancelling replays."""
-HANDLE_PROBLEM = Right(permission="webhooks_app.change_problem", scope=WRITE)
-"""Required for acknowledging, ignoring and reopening problems."""
+HANDLE_PROBLEM = Right(permission="webhooks_app.change_problem")
+"""Required for acknowledging, ignoring and reopening problems, which the API does not offer."""
 
 EMIT_EVENT = Right(permission="webhooks_app.add_event", scope=ApiKey.Scope.EVENTS_EMIT.value)
 """Only service keys have this scope."""
