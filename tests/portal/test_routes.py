@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from django.apps import apps
 from django.core import serializers
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import URLPattern, URLResolver, reverse
 
 from webhooks_app.portal import urls
@@ -217,6 +219,15 @@ def test_a_user_with_several_accounts_chooses_one(amina: Customer, settings: Any
 
     assert other.url("overview") in chosen
     assert amina.url("overview") in switched
+
+
+def test_a_part_that_is_reloaded_does_not_look_for_other_accounts(amina: Customer) -> None:
+    def asked(name: str) -> int:
+        with CaptureQueriesContext(connection) as queries:
+            assert amina.get(name, amina.delivery.pk).status_code == 200
+        return sum("LIMIT 50" in query["sql"] for query in queries)
+
+    assert (asked("delivery"), asked("delivery-attempts")) == (1, 0)
 
 
 def test_the_only_account_needs_no_choice(amina: Customer) -> None:

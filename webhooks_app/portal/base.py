@@ -17,6 +17,7 @@ from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.decorators import method_decorator
+from django.utils.functional import SimpleLazyObject
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.csrf import csrf_exempt
 from django.views.generic import FormView, TemplateView
@@ -193,7 +194,7 @@ class AccountPage(SafePage):
         """Return the context of all pages of the account."""
         return {
             "account": self.account,
-            "accounts": self.accounts(),
+            "accounts": SimpleLazyObject(self.accounts),  # parts do not show them
             "link_session": self.link,
             "section": self.section,
             "may_manage": self.may(UPDATE_WEBHOOK),
