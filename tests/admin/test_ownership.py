@@ -6,15 +6,29 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Permission
+from django.db import DEFAULT_DB_ALIAS
+from django.urls import reverse
+from django.utils import timezone
 
+from tests.maintenance.rollups.conftest import make_tally
+from tests.support.rows import make_problem, plan_replay
 from webhooks_app.emission import emit
-from webhooks_app.models import ApiKey, Delivery, Event, Webhook
+from webhooks_app.maintenance.rollups.folding import fold
+from webhooks_app.models import ApiKey, Delivery, Event, Webhook, WorkerProcess
 
 from .conftest import DATA, Page, shows, text
+from .test_hostile import PAGES, address
 
 MODELS = ("webhook", "event", "delivery", "apikey")
 VIEW = tuple(f"view_{model}" for model in MODELS)
 ALL = (*VIEW, "add_webhook", "change_webhook", "delete_webhook", "add_apikey", "change_apikey")
+
+
+NOT_FOR_MEMBERS = {"operations changelist"}
+NO_FORMS = {f"{model} {page}" for model in ("event", "delivery", "problem") for page in ("add", "delete")}
+"""Pages of Django for rows that only the app writes."""
 
 
 def rows_of(account: Any, new_webhook: Callable[..., Webhook]) -> dict[str, Any]:
@@ -72,6 +86,49 @@ def test_the_permission_to_manage_all_shows_every_row(
 @pytest.mark.parametrize("model", MODELS)
 def test_a_superuser_sees_every_row(superuser: Page, theirs: dict[str, Any], model: str) -> None:
     assert theirs[model].pk in listed(superuser, model)
+
+
+def test_no_page_shows_the_service_or_another_account_to_other_staff(
+    staff: Callable[..., Page], new_webhook: Callable[..., Webhook]
+) -> None:
+    permissions = Permission.objects.filter(content_type__app_label="webhooks_app").exclude(
+        codename="manage_all_webhooks"
+    )
+    page = staff("berta", *permissions.values_list("codename", flat=True))
+    wilhelmina = get_user_model().objects.create_user("wilhelmina")
+    own = new_webhook(page.user, url="https://berta.example/")
+    for hidden in (wilhelmina, None):
+        make_problem(new_webhook(hidden, url="https://hidden.example/"), code=500)
+        emit("file.deleted", DATA, owner=hidden)
+    make_tally(timezone.now(), **{webhook.pk: {"given_up": 777} for webhook in Webhook.objects.all()})
+    fold(DEFAULT_DB_ALIAS)
+    now = timezone.now()
+    WorkerProcess.objects.create(id="x", host="worker-of-the-service", pid=4321, started_at=now, seen_at=now)
+    emit("file.deleted", DATA, owner=page.user)
+    delivery = own.deliveries.get()
+    rows = {
+        "webhook": own,
+        "delivery": delivery,
+        "event": delivery.event,
+        "replay": plan_replay(own),
+        "problem": make_problem(own, code=503),
+        "apikey": ApiKey.objects.make(owner=page.user)[0],
+    }
+
+    found = {"index": page.client.get(reverse("admin:app_list", args=["webhooks_app"]))}
+    for model, name, of_row in PAGES:
+        if name not in ("act", "shown", "check_url"):
+            found[f"{model} {name}"] = page.get(model, name, *address(rows, model, name, of_row))
+    for section in ("deliveries", "settings", "verification"):
+        found[section] = page.get("webhook", "change", own.pk, section=section)
+
+    shown = {name: answer.content.decode() for name, answer in found.items() if answer.status_code == 200}
+    assert {name for name in found if name not in shown} <= {"replay delete", *NOT_FOR_MEMBERS, *NO_FORMS}
+    hidden_words = ("wilhelmina", "hidden.example", "worker-of-the-service", "4321", "No worker seen", "<dt>Workers")
+    assert {(name, word) for name, text in shown.items() for word in hidden_words if word in text} == set()
+    assert "777" in shown["index"]
+    assert "1,554" not in shown["index"]
+    assert "2,331" not in shown["index"]
 
 
 def test_platform_webhooks_need_the_permission_to_manage_all(

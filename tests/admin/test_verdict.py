@@ -57,6 +57,10 @@ def test_the_gravest_problem_is_named(facts: dict[str, Any], css: str, state: st
     assert cause in found.cause
 
 
+def test_workers_are_left_out_for_users_who_may_not_know_them() -> None:
+    assert verdict(**{**WELL, "workers": None}).state == "Healthy"
+
+
 def test_rare_sweeps_allow_more_delay(settings: Any) -> None:
     settings.WEBHOOKS_SWEEP_SECONDS = 60
 

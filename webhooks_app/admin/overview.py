@@ -82,8 +82,8 @@ class Overview:
     verdict: Verdict
     series: Series
     backlog: Backlog
-    workers: int
-    """Number of worker processes seen within the last minute."""
+    workers: int | None
+    """Number of worker processes seen within the last minute; None for users who see only their own owners."""
     failing: Sequence[FailingWebhook]
     endangered: Sequence[EndangeredWebhook]
 
@@ -118,7 +118,7 @@ def overview_for(request: HttpRequest, window: Window) -> Overview:
     ids = None if statuses is None else list(statuses)
     backlog, endangered = _backlog(statuses), _endangered(ids)
     long_failing = [each for each in endangered if each.since_at <= timezone.now() - FAILS_AFTER]
-    workers = WorkerProcess.objects.running().count()
+    workers = WorkerProcess.objects.running().count() if own is None else None
     judged = verdict(
         workers=workers,
         overdue=timedelta(seconds=backlog.overdue_seconds),

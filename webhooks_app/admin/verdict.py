@@ -26,21 +26,27 @@ class Verdict(NamedTuple):
     cause: str
 
 
-def verdict(*, workers: int, overdue: timedelta, last_hour: Counters, failing: int, has_more: bool = False) -> Verdict:
-    """Return the state with its cause. ``failing`` webhooks have failed for some time; ``has_more`` means at least."""
+def verdict(
+    *, workers: int | None, overdue: timedelta, last_hour: Counters, failing: int, has_more: bool = False
+) -> Verdict:
+    """Return the state with its cause.
+
+    ``workers`` is None if the user may not know them. ``failing`` webhooks have failed for some time; ``has_more``
+    means at least.
+    """
     healthy = Verdict("webhooks-good", _("Healthy"), _results(last_hour))
     return next(_problems(workers, overdue, last_hour, failing, has_more=has_more), healthy)
 
 
 def _problems(
-    workers: int, overdue: timedelta, last_hour: Counters, failing: int, *, has_more: bool
+    workers: int | None, overdue: timedelta, last_hour: Counters, failing: int, *, has_more: bool
 ) -> Iterator[Verdict]:
     """Yield the problems, the gravest first."""
     bad, warning = "webhooks-bad", "webhooks-late"
     finished = last_hour.finished
     errors = last_hour.given_up / finished if finished >= MIN_DELIVERIES else 0
     delay = gettext("A delivery has been due for %(time)s.") % {"time": in_time(overdue)}
-    if not workers:
+    if workers == 0:
         cause = gettext("No worker seen within the last minute. Events stay queued until a worker runs.")
         yield Verdict(bad, _("Not delivering"), cause)
     if overdue >= tolerated(DUE_ERROR):
