@@ -8,7 +8,7 @@ from django.urls import reverse
 from subjects import EVENT_TYPE, URL, Subject
 
 from webhooks_app.admin.webhooks import PAGES
-from webhooks_app.models import ApiKey, AuditEntry, Delivery, Event, Replay, Webhook
+from webhooks_app.models import ApiKey, AuditEntry, Delivery, Event, Problem, Replay, Webhook
 
 ROWS = {
     "webhook": lambda s: s.webhook.pk,
@@ -16,6 +16,7 @@ ROWS = {
     "event": lambda s: s.event.pk,
     "delivery": lambda s: s.delivery.pk,
     "replay": lambda s: s.replay.pk,
+    "problem": lambda s: s.problem.pk,
     "auditentry": lambda s: s.entry.pk,
 }
 LISTED = ROWS | {"auditentry": lambda s: s.entry.subject}
@@ -32,7 +33,9 @@ KEY = {"name": "new", "scopes": ["webhooks:read"]}
 ELSEWHERE = {"webhooks_app_webhook_shown", "webhooks_app_apikey_shown"}
 """Pages to which the forms and actions with a new secret redirect."""
 FORBIDDEN = {
-    f"webhooks_app_{model}_{page}" for model in ("auditentry", "delivery", "event") for page in ("add", "delete")
+    f"webhooks_app_{model}_{page}"
+    for model in ("auditentry", "delivery", "event", "problem")
+    for page in ("add", "delete")
 } | {"webhooks_app_replay_delete"}
 """Pages of Django for rows that only the app writes."""
 
@@ -41,7 +44,7 @@ def admins():
     return {model._meta.model_name: each for model, each in admin.site._registry.items() if model in OURS}
 
 
-OURS = (ApiKey, AuditEntry, Delivery, Event, Replay, Webhook, *PAGES)
+OURS = (ApiKey, AuditEntry, Delivery, Event, Problem, Replay, Webhook, *PAGES)
 
 
 def calls():
@@ -88,6 +91,8 @@ def row(model, action, subject):
         return STATES[action](subject).pk
     if model == "replay":
         return REPLAYS.get(action, lambda s: s.replay)(subject).pk
+    if model == "problem" and action == "reopen":
+        return subject.ignored.pk
     return ROWS[model](subject)
 
 

@@ -4,9 +4,10 @@ from functools import cached_property
 from itertools import count
 
 from accounts import new_owner
+from django.utils import timezone
 
 from webhooks_app import emit
-from webhooks_app.models import ApiKey, AuditEntry, Delivery
+from webhooks_app.models import ApiKey, AuditEntry, Delivery, Problem
 from webhooks_app.operations import replays
 from webhooks_app.operations.actors import PROJECT
 from webhooks_app.testing import Webhooks
@@ -74,6 +75,17 @@ class Subject:
     def stopped(self):
         self.running.pause()
         return self.replay
+
+    @cached_property
+    def problem(self):
+        now = timezone.now()
+        seen = {"count": 1, "first_seen_at": now, "last_seen_at": now, "opened_at": now}
+        return Problem.objects.create(webhook=self.webhook, result="timeout", code=0, **seen)
+
+    @property
+    def ignored(self):
+        self.problem.ignore()
+        return self.problem
 
     @cached_property
     def key(self):
