@@ -15,16 +15,16 @@ from django.views.debug import ExceptionReporter
 
 from webhooks_app.admin import WebhookAdmin
 from webhooks_app.admin.webhooks import PAGES as ENTRIES
-from webhooks_app.models import ApiKey, Delivery, Event, Replay, Webhook
+from webhooks_app.models import ApiKey, Delivery, Event, Problem, Replay, Webhook
 from webhooks_app.operations.sending import send_test_event
 
-from ..support.rows import plan_replay
+from ..support.rows import make_problem, plan_replay
 from .conftest import SECRET, Page, shown_messages, shows, text
 
 pytestmark = pytest.mark.only_on("sqlite")
 
-MODELS = (Webhook, Event, Delivery, ApiKey, Replay)
-VIEW = ("view_webhook", "view_event", "view_delivery", "view_apikey", "view_replay")
+MODELS = (Webhook, Event, Delivery, ApiKey, Replay, Problem)
+VIEW = ("view_webhook", "view_event", "view_delivery", "view_apikey", "view_replay", "view_problem")
 FORMS: dict[str, dict[str, Any]] = {
     "webhook": {"url": "https://evil.example.com/", "event_types": ["file.deleted"], "description": "changed"},
     "apikey": {"name": "changed", "scopes": ["webhooks:read"]},
@@ -48,6 +48,7 @@ def rows(delivery: Delivery, owner: Any) -> dict[str, Any]:
         "delivery": delivery,
         "apikey": api_key,
         "replay": replay,
+        "problem": make_problem(delivery.webhook, code=503),
     }
 
 
@@ -72,14 +73,14 @@ def actions() -> Iterator[tuple[str, str]]:
 
 PAGES = list(pages())
 MORE_ARGS = {
-    "act": {"webhook": "disable", "delivery": "redeliver", "apikey": "revoke", "replay": "cancel"},
+    "act": {"webhook": "disable", "delivery": "redeliver", "apikey": "revoke", "replay": "cancel", "problem": "ignore"},
     "live": {"webhook": "recent"},
     "shown": dict.fromkeys(("webhook", "apikey"), "token"),
 }
 """Further parts of a page's URL."""
 READ_ONLY = (
     *("changelist", "history", "live", "event_type", "check_url"),
-    *("search", "shown", "export"),
+    *("search", "shown", "export", "overview", "impact"),
 )
 ACTIONS = sorted(actions())
 
@@ -98,7 +99,7 @@ def address(rows: dict[str, Any], model: str, page: str, of_row: bool) -> tuple[
 def test_the_walk_knows_every_page_and_action() -> None:
     usual = {"changelist", "add", "history", "delete", "change"}
     assert {page for _, page, _ in PAGES} == {*usual, "act", *MORE_ARGS, *READ_ONLY}
-    assert len(PAGES) == 25 + 5 + 5 + 7 + 3
+    assert len(PAGES) == 26 + 6 + 5 + 7 + 7 + 3
     assert len(ACTIONS) >= 12
 
 

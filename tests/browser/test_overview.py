@@ -8,16 +8,19 @@ import pytest
 from django.db import DEFAULT_DB_ALIAS
 from django.urls import reverse
 from django.utils import timezone
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, expect
 
 from tests.maintenance.rollups.conftest import make_tally
 from webhooks_app.maintenance.rollups.folding import fold
+from webhooks_app.models import WorkerProcess
 
 from ..support.rows import EVENT_TYPE, make_webhook
 from .conftest import Console
 from .inspection import COLOURS, LOOKS, looking
 
 pytestmark = pytest.mark.only_on("sqlite")
+
+REFRESHED_AFTER_MILLISECONDS = 21_000
 
 RED_CELLS = """
     () => [...document.querySelectorAll(".webhooks-heat .shade-5")].map(cell => {
@@ -51,3 +54,27 @@ def test_the_newest_cells_of_the_heat_map_are_in_view_and_the_charts_are_legible
     assert contrasts["text"] >= 4.5
     assert min(contrasts["median"], contrasts["given_up"]) >= 3
     assert problems == []
+
+
+def test_the_overview_is_refreshed_until_an_error(browser: Browser, empty_console: Console) -> None:
+    url = empty_console.address + reverse("admin:app_list", args=["webhooks_app"])
+    with looking(browser, empty_console, LOOKS[0]) as (tab, problems):
+        tab.clock.install()
+        tab.goto(f"{url}?window=hour")
+        state, announcement = tab.locator(".webhooks-verdict"), tab.locator(".webhooks-announcement")
+        expect(state).to_contain_text("Not delivering")
+        expect(announcement).to_be_empty()
+
+        now = timezone.now()
+        WorkerProcess.objects.create(id="x", host="x", pid=1, started_at=now, seen_at=now)
+        tab.clock.fast_forward(REFRESHED_AFTER_MILLISECONDS)
+        expect(state).to_contain_text("Healthy")
+        expect(announcement).to_contain_text("Healthy")
+        expect(tab.locator("[aria-current=page]", has_text="Last hour")).to_be_visible()
+        assert problems == []
+
+        tab.context.clear_cookies()
+        tab.clock.fast_forward(REFRESHED_AFTER_MILLISECONDS)
+        expect(tab.get_by_text("no longer refreshed")).to_be_visible()
+        tab.clock.fast_forward(REFRESHED_AFTER_MILLISECONDS)
+        expect(state).to_contain_text("Healthy")

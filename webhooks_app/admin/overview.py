@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from django.db import router
@@ -25,6 +26,7 @@ from ..models.rollup import OUTCOMES
 from ..pages.display import state_of
 from ..pages.health import disabled_in, failing_for
 from . import charts
+from .display import deliveries_url, shows_deliveries
 from .owned import manages_all, own_rows
 from .verdict import Verdict, verdict
 from .webhook_health import FAILS_AFTER
@@ -135,6 +137,22 @@ def overview_for(request: HttpRequest, window: Window) -> Overview:
         failing=_failing(window, ids),
         endangered=endangered,
     )
+
+
+def shown_overview(request: HttpRequest) -> dict[str, Any]:
+    """Return the context of ``overview.html``, or nothing if the user may not view deliveries."""
+    if not shows_deliveries(request):
+        return {}
+    window = window_of(request)
+    overview = overview_for(request, window)
+    return {
+        "overview": overview,
+        "windows": windows(window),
+        "title": TITLES[window],
+        **charts.shown(overview.series, window, partial(deliveries_url, site=request.current_app)),
+        "heat_width": charts.WIDTH,
+        "max_counted": MAX_COUNTED,
+    }
 
 
 def window_of(request: HttpRequest) -> Window:

@@ -3,41 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 from django import template
 from django.template import RequestContext
+from django.urls import reverse
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
 from ..pages.display import breakable
 from ..pages.reasons import translated
 from . import charts
-from .display import deliveries_url
-from .overview import MAX_COUNTED, TITLES, overview_for, window_of, windows
+from .overview import shown_overview, window_of
 
 register = template.Library()
 register.filter(breakable)
 register.filter(translated)
 
 
-@register.inclusion_tag("admin/webhooks_app/overview.html", takes_context=True)
+@register.inclusion_tag("admin/webhooks_app/overview_live.html", takes_context=True)
 def webhooks_overview(context: RequestContext) -> dict[str, Any]:
-    """Return the context of the overview, or nothing if the user may not view deliveries."""
+    """Return the context of the overview, which is refreshed while the page is open."""
     request = context["request"]
-    if not request.user.has_perm("webhooks_app.view_delivery"):
-        return {}
-    window = window_of(request)
-    overview = overview_for(request, window)
-    return {
-        "overview": overview,
-        "windows": windows(window),
-        "title": TITLES[window],
-        **charts.shown(overview.series, window, partial(deliveries_url, site=request.current_app)),
-        "heat_width": charts.WIDTH,
-        "max_counted": MAX_COUNTED,
-    }
+    query = {"window": window_of(request).value}
+    site = getattr(request, "current_app", None)
+    url = reverse("admin:webhooks_app_webhook_overview", current_app=site, query=query)
+    return {**shown_overview(request), "live_url": url}
 
 
 @register.filter

@@ -34,6 +34,7 @@ from .event_types import EventTypePages
 from .export import ExportingAdmin, account_of
 from .filters import CreatedFilter, OwnerFilter
 from .operations import OperationsPage
+from .overview import shown_overview
 from .owned import actor_of, manages_all, visible_event_types, without_names
 from .owner_fields import OwnableAdmin
 from .receivers import ReceiversPage
@@ -113,6 +114,7 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookActions, Expo
     def get_urls(self) -> list[URLPattern]:
         view = self.admin_site.admin_view
         return [
+            path("overview/", view(self.overview_view), name="webhooks_app_webhook_overview"),
             path("check-url/", view(self.check_url_view), name="webhooks_app_webhook_check_url"),
             path("<path:object_id>/live/<str:part>/", view(self.live_view), name="webhooks_app_webhook_live"),
             *super().get_urls(),
@@ -304,6 +306,13 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookActions, Expo
 
     def _part(self, request: HttpRequest, part: str, context: dict[str, Any]) -> TemplateResponse:
         return TemplateResponse(request, f"admin/webhooks_app/webhook/{part}.html", context)
+
+    def overview_view(self, request: HttpRequest) -> TemplateResponse:
+        """Return the current overview, the part of the app's index page that is refreshed."""
+        if not shows_deliveries(request):
+            raise PermissionDenied
+        request.current_app = self.admin_site.name
+        return TemplateResponse(request, "admin/webhooks_app/overview.html", shown_overview(request))
 
     def check_url_view(self, request: HttpRequest) -> HttpResponse:
         """Check a URL against the rules, without a DNS lookup or a request."""

@@ -3,8 +3,11 @@
 
 const POLL_MILLISECONDS = 3000;
 
-// A live part is reloaded while it is visible, until it is marked as final.
+// A live part is reloaded while it is visible, until it is marked as final. A part with a notice stops after an error.
 function keepLive(part) {
+  const pause = part.dataset.seconds ? 1000 * part.dataset.seconds : POLL_MILLISECONDS;
+  const stopped = part.parentElement.querySelector("[data-stopped]");
+  const announcement = part.parentElement.querySelector(".webhooks-announcement");
   const refresh = part.parentElement.querySelector(".webhooks-refresh");
   const isDone = () => part.querySelector("[data-done]") !== null;
   const isSelected = (selection) => !selection.isCollapsed && part.contains(selection.anchorNode);
@@ -16,18 +19,36 @@ function keepLive(part) {
         const answer = await fetch(part.dataset.live, { headers: { "X-Requested-With": "fetch" }, redirect: "error" });
         if (answer.ok) {
           show(await answer.text());
+        } else if (stopped) {
+          stop();
+          return;
         }
       } catch {
         // The server is unreachable for the moment. Leave the content unchanged.
+        if (stopped) {
+          stop();
+          return;
+        }
       }
     }
     next();
+  }
+
+  function stop() {
+    stopped.textContent = stopped.dataset.stopped;
+  }
+
+  // Screen readers hear only of another state, not of every new figure.
+  function announced() {
+    return part.querySelector("[data-announced]");
   }
 
   function show(text) {
     if (text === part.dataset.shown) {
       return;
     }
+    const state = announced()?.dataset.announced;
+    const scrolled = [...part.querySelectorAll(".webhooks-scroll")].map((each) => each.scrollLeft);
     const key = (details, index) => details.id || index;
     const open = new Map([...part.querySelectorAll("details")].map((each, index) => [key(each, index), each.open]));
     part.innerHTML = text;
@@ -35,6 +56,12 @@ function keepLive(part) {
     part.querySelectorAll("details").forEach((details, index) => {
       details.open = open.get(key(details, index)) ?? details.open;
     });
+    part.querySelectorAll(".webhooks-scroll").forEach((each, index) => {
+      each.scrollLeft = scrolled[index] ?? 0;
+    });
+    if (announcement && announced()?.dataset.announced !== state) {
+      announcement.textContent = announced()?.textContent ?? "";
+    }
     offerCopies(part);
   }
 
@@ -44,7 +71,7 @@ function keepLive(part) {
       refresh.hidden = !isDone();
     }
     if (!isDone()) {
-      window.setTimeout(poll, POLL_MILLISECONDS);
+      window.setTimeout(poll, pause);
     }
   }
 
