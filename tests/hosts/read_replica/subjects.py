@@ -79,7 +79,7 @@ class Subject:
     @cached_property
     def problem(self):
         now = timezone.now()
-        seen = {"count": 1, "first_seen_at": now, "last_seen_at": now, "opened_at": now}
+        seen = {"count": 1, "first_seen_at": now, "last_seen_at": now, "opened_at": now, "missed_from": now}
         return Problem.objects.create(webhook=self.webhook, result="timeout", code=0, **seen)
 
     @property
