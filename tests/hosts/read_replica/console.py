@@ -29,6 +29,7 @@ STATES = {
 REPLAYS = {"start": lambda s: s.replay, "pause": lambda s: s.running, "resume": lambda s: s.stopped}
 NOT_FOR_MEMBERS = {"webhooks_app_operations_changelist"}
 WEBHOOK = {"url": f"{URL}new", "event_types": EVENT_TYPE, "signatures": "native"}
+EXPORT = {"format": "csv"}
 KEY = {"name": "new", "scopes": ["webhooks:read"]}
 ELSEWHERE = {"webhooks_app_webhook_shown", "webhooks_app_apikey_shown"}
 """Pages to which the forms and actions with a new secret redirect."""
@@ -52,7 +53,15 @@ def calls():
     for model, each in admins().items():
         for pattern in each.get_urls():
             if pattern.name and not pattern.name.endswith("_act") and pattern.name not in ELSEWHERE | FORBIDDEN:
-                yield pattern.name, lambda s, model=model, pattern=pattern: ("get", page(model, pattern, s), {})
+                method, form = ("post", EXPORT) if pattern.name.endswith("_export") else ("get", {})
+                yield (
+                    pattern.name,
+                    lambda s, model=model, pattern=pattern, method=method, form=form: (
+                        method,
+                        page(model, pattern, s),
+                        form,
+                    ),
+                )
         for action in each.actions:
             yield f"{model}.{action}", lambda s, model=model, action=action: act(model, action, s)
             if action in each.page_actions:
@@ -134,9 +143,10 @@ def problem(name):
     answer = getattr(client, method)(path, data, follow=True)
     if answer.status_code != (403 if user == MEMBER and name in NOT_FOR_MEMBERS else 200):
         return f"{answer.status_code}"
-    if method == "post":
+    if method == "post" and data is not EXPORT:
         return refused(name, answer)
-    return "" if shown in answer.content.decode() else "not found"
+    content = b"".join(answer.streaming_content) if answer.streaming else answer.content
+    return "" if shown in content.decode() else "not found"
 
 
 def refused(name, answer):
