@@ -6,14 +6,21 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import DEFAULT_DB_ALIAS
 from django.utils import timezone
 from playwright.sync_api import Browser, expect
 
-from webhooks_app.models import Delivery, Replay, Webhook, WebhookHealth
+from tests.maintenance.rollups.conftest import make_tally
+from webhooks_app import emit
+from webhooks_app.maintenance.rollups.folding import fold
+from webhooks_app.maintenance.rollups.recent import sum_up
+from webhooks_app.models import Delivery, DeliveryAttempt, Event, Replay, Webhook, WebhookHealth
+from webhooks_app.operations.actors import StaffMember
+from webhooks_app.operations.lifecycle import disable
 
-from ..support.rows import EVENT_TYPE, emit_one, make_webhook
-from .conftest import SECRET, Login, Receiver
-from .operator import at_the_console
+from ..support.rows import EVENT_TYPE, emit_one, end_deliveries, make_problem, make_webhook
+from .conftest import SECRET, Console, Login, Receiver
+from .operator import Operator, at_the_console
 from .test_journeys import INDEX, VERIFIED
 
 pytestmark = pytest.mark.only_on("sqlite")
@@ -118,3 +125,102 @@ def test_a_week_is_replayed_and_stopped(
 
     assert operator.steps <= 7
     assert Replay.objects.get().state == Replay.State.CANCELLED
+
+
+# Finding
+
+PPT = "ppt_8f14e45f"
+
+
+@pytest.fixture
+def complained_about(amina: Any) -> Event:
+    """An event of the last minutes that its webhook refused four times with status 500."""
+    webhook = make_webhook(amina, EVENT_TYPE, url="https://refusing.example.com/hook")
+    fine = make_webhook(amina, EVENT_TYPE, url="https://fine.example.com/hook")
+    event = emit(EVENT_TYPE, {"error": "No outline", "ppt_id": PPT}, owner=amina)
+    end_deliveries(state=Delivery.State.SUCCEEDED, finished_at=timezone.now(), attempt_count=1)
+    refused = Delivery.objects.filter(webhook=webhook)
+    end_deliveries(refused, state=Delivery.State.GIVEN_UP, last_result="http_status", attempt_count=1)
+    facts = {"url": webhook.url, "result": "http_status", "response_status": 500, "duration_ms": 40}
+    DeliveryAttempt.objects.create(delivery=refused.get(), number=1, started_at=timezone.now(), **facts)
+    failed = {"given_up": 25, "failed_http_status": 25, "ms_100": 25, "ms_sum": 2500}
+    slow = {"succeeded_at_once": 25, "ms_5000": 25, "ms_sum": 100_000}
+    make_tally(timezone.now(), **{webhook.pk: failed, fine.pk: slow})
+    fold(DEFAULT_DB_ALIAS)
+    sum_up(DEFAULT_DB_ALIAS, [webhook.pk, fine.pk], timezone.now())
+    make_problem(webhook, 500)
+    return event
+
+
+def starts(operator: Operator) -> None:
+    operator.opens(INDEX)
+    operator.steps = 0
+
+
+def searches(operator: Operator, text: str) -> None:
+    operator.tab.get_by_label("Search everything").fill(text)
+    operator.steps += 1
+    operator.clicks(operator.tab.get_by_role("search").get_by_role("button", name="Search"))
+
+
+def test_why_an_event_did_not_arrive_is_found_by_its_id_or_its_reference(
+    browser: Browser, empty_console: Console, complained_about: Event
+) -> None:
+    with at_the_console(browser, empty_console) as operator:
+        for known in (complained_about.pk, PPT):
+            starts(operator)
+            searches(operator, known)
+            operator.sees("Routing")
+            operator.clicks(operator.row("refusing.example.com").get_by_role("link").first)
+            operator.sees("so the delivery was given up")
+            operator.sees("Status 500")
+
+            assert operator.steps <= 4
+
+
+def test_a_complaint_about_an_hour_leads_to_the_deliveries_that_failed_in_it(
+    browser: Browser, empty_console: Console, complained_about: Event
+) -> None:
+    with at_the_console(browser, empty_console) as operator:
+        starts(operator)
+        operator.clicks(operator.tab.get_by_role("link", name="25 delivered, 25 given up"))
+        operator.follows("5xx")
+        expect(operator.row("refusing.example.com").first).to_be_visible()
+        expect(operator.row("fine.example.com")).to_have_count(0)
+        operator.sees("500")
+
+        assert operator.steps <= 4
+
+
+def test_the_worst_and_the_slowest_receiver_and_the_accounts_that_were_hit_are_found(
+    browser: Browser, empty_console: Console, complained_about: Event
+) -> None:
+    with at_the_console(browser, empty_console) as operator:
+        starts(operator)
+        operator.follows("Receivers: every webhook with error rate, response times and queue")
+        expect(operator.tab.locator("#content-main tbody th").first).to_contain_text("refusing.example.com")
+        assert operator.steps <= 2
+        operator.follows("95th percentile (ms)")
+        expect(operator.tab.locator("#content-main tbody th").first).to_contain_text("fine.example.com")
+        assert operator.steps <= 2
+
+        starts(operator)
+        operator.follows("Impact: the accounts that failures have hit in the last hour")
+        expect(operator.row("amina")).to_contain_text("refusing.example.com")
+        assert operator.steps <= 3
+
+
+def test_who_disabled_a_webhook_and_why_is_found(
+    browser: Browser, empty_console: Console, complained_about: Event
+) -> None:
+    webhook = Webhook.objects.get(url__contains="refusing")
+    disable(webhook, actor=StaffMember(account=empty_console.superuser), reason="Answers with errors since noon")
+
+    with at_the_console(browser, empty_console) as operator:
+        starts(operator)
+        searches(operator, "refusing.example")
+        operator.sees("Answers with errors since noon")
+        operator.follows("History")
+        expect(operator.row("webhook disabled")).to_contain_text("root, console")
+
+        assert operator.steps <= 3
