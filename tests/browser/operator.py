@@ -92,6 +92,15 @@ class Operator:
         with self.tab.expect_navigation():
             self.tab.keyboard.press("Enter")
 
+    def presses(self, key: str, target: Locator) -> None:
+        """Press a key on a target that Tab has reached. Enter leads to another page."""
+        self.tabs_to(target)
+        if key == "Enter":
+            self.presses_enter()
+        else:
+            self.tab.keyboard.press(key)
+        self.steps += 1
+
     def tabs_to(self, target: Locator) -> None:
         """Press Tab until the target has the focus. Check that each focused element shows its focus."""
         for _ in range(MAX_STOPS):
