@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from django import forms
+from django.conf import settings as django_settings
 from django.contrib import messages
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied, SuspiciousOperation, ValidationError
@@ -16,6 +20,7 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.decorators import method_decorator
 from django.utils.functional import SimpleLazyObject
 from django.utils.translation import gettext_lazy as _
@@ -47,6 +52,9 @@ MAX_ACCOUNTS = 50
 
 PER_PAGE = 50
 
+ZONE_COOKIE = "webhooks_timezone"
+ZONE_NAME = re.compile(r"[A-Za-z0-9_+-]{1,30}(/[A-Za-z0-9_+-]{1,30}){0,2}")
+
 ENDED = _("Your visit to these pages has ended. Ask for a new link, or log in.")
 
 
@@ -76,9 +84,34 @@ def accounts_of(user: Any, key: str | None = None) -> list[Account]:
     return [Account(owner, access[owner.pk]) for owner in found if Access.READ in access[owner.pk]]
 
 
+def in_zone_of(request: HttpRequest) -> AbstractContextManager[Any]:
+    """Return a context in the reader's time zone, which the script of the pages stores in a cookie.
+
+    Without the cookie, and if the project has activated a zone for the user, the zone does not change.
+    """
+    name = request.COOKIES.get(ZONE_COOKIE, "")
+    is_chosen = timezone.get_current_timezone() != timezone.get_default_timezone()
+    if is_chosen or not django_settings.USE_TZ or not ZONE_NAME.fullmatch(name):
+        return nullcontext()
+    try:
+        return timezone.override(ZoneInfo(name))
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return nullcontext()
+
+
+class ZonedResponse(TemplateResponse):
+    """A response that is rendered in the reader's time zone."""
+
+    @property
+    def rendered_content(self) -> str:
+        with in_zone_of(self._request):
+            return super().rendered_content
+
+
 class SafePage(TemplateView):
     """A page for users who are logged in, and for visitors by link, with strict headers."""
 
+    response_class = ZonedResponse
     title: Any = ""
     link: LinkSession | None = None
     """The session of a visitor by link; None for a user who is logged in."""
@@ -94,7 +127,8 @@ class SafePage(TemplateView):
         if self.visit.session is not None and self.serves(self.visit.session):
             self.link = self.visit.session
             begin(request, self.link)
-        response = self.guarded(lambda request: self.admitted(request, *args, **kwargs))
+        with in_zone_of(request):
+            response = self.guarded(lambda request: self.admitted(request, *args, **kwargs))
         harden(response, may_be_framed=self.may_be_framed())
         return response
 

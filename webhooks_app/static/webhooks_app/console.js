@@ -176,7 +176,17 @@ function focusSearch(event) {
   }
 }
 
+// The next page has its times in the zone of the browser. Each page names its zone.
+function rememberTimeZone(page) {
+  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  if (zone && zone !== page.dataset.timezone) {
+    const scope = location.protocol === "https:" ? "SameSite=None; Secure; Partitioned" : "SameSite=Lax";
+    document.cookie = `webhooks_timezone=${zone}; path=/; max-age=31536000; ${scope}`;
+  }
+}
+
 document.addEventListener("DOMContentLoaded", () => {
+  document.querySelectorAll("[data-timezone]").forEach(rememberTimeZone);
   document.addEventListener("keydown", focusSearch);
   document.querySelectorAll("[data-live]").forEach(keepLive);
   document.querySelectorAll("[data-group]").forEach(offerWholeGroup);
