@@ -264,6 +264,45 @@ def test_a_frame_gets_partitioned_cookies_and_may_be_shown(amina: Customer, sett
     assert framed_login.cookies.get("csrftoken") is None
 
 
+def test_a_frame_shows_what_is_refused_or_missing(amina: Customer, boris: Customer, settings: Any) -> None:
+    settings.WEBHOOKS_PORTAL_FRAME_ANCESTORS = ANCESTOR
+    client = opened(portal_url(amina.user), framed=True)
+
+    refused, *missing = (
+        client.get(amina.url(name, *args))
+        for name, *args in (
+            ("webhook-new",),
+            ("webhook", boris.webhook.pk),
+            ("webhook", "wh_" + "0" * 32),
+        )
+    )
+
+    assert [refused.status_code, *(each.status_code for each in missing)] == [403, 404, 404]
+    assert "There is no such page" in missing[0].text
+    assert re.sub('value="\\w+"', "", missing[0].text) == re.sub('value="\\w+"', "", missing[1].text)
+    assert not [each for each in (refused, *missing) if "X-Frame-Options" in each.headers]
+
+
+@pytest.mark.parametrize(
+    ("policy", "ancestors", "expected"),
+    [
+        pytest.param("", ANCESTOR, (None, None), id="own policy"),
+        pytest.param("", "'none'", (None, "DENY"), id="own policy without frames"),
+        pytest.param(
+            "default-src 'self'", "'self'", ("default-src 'self'; frame-ancestors 'self'", "SAMEORIGIN"), id="self"
+        ),
+    ],
+)
+def test_both_headers_about_frames_agree(
+    amina: Customer, settings: Any, policy: str, ancestors: str, expected: tuple[str | None, str | None]
+) -> None:
+    settings.WEBHOOKS_PORTAL_CSP, settings.WEBHOOKS_PORTAL_FRAME_ANCESTORS = policy, ancestors
+
+    response = Client(headers=FRAME).get(portal_url(amina.user))
+
+    assert (response.headers.get("Content-Security-Policy"), response.headers.get("X-Frame-Options")) == expected
+
+
 def test_a_tab_gets_a_cookie_for_this_site_only(amina: Customer) -> None:
     client = opened(portal_url(amina.user), client=Client())
 

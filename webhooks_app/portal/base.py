@@ -192,8 +192,16 @@ class AccountPage(SafePage):
             self.actor.require(self.right, self.owner.pk)
             return super().answer(request, *args, **kwargs)
         except PermissionDenied as error:
-            context = self.page_context() | {"title": _("Not permitted"), "reason": str(error)}
-            return TemplateResponse(request, "webhooks_app/portal/refused.html", context, status=403)
+            return self.refused(_("Not permitted"), str(error), status=403)
+        except Http404:
+            if not self.may_be_framed():
+                raise
+            # No site may frame the project's own page for this.
+            return self.refused(_("Not found"), _("There is no such page, or it no longer exists."), status=404)
+
+    def refused(self, title: Any, reason: Any, *, status: int) -> HttpResponse:
+        context = self.page_context() | {"title": title, "reason": reason}
+        return TemplateResponse(self.request, "webhooks_app/portal/refused.html", context, status=status)
 
     @property
     def owner(self) -> Any:
