@@ -122,7 +122,8 @@ def an_active_webhook() -> Webhook:
 def a_problem() -> Problem:
     now = timezone.now()
     missed = {"missed_from": now - timedelta(hours=2), "count": 1234}
-    return make_problem(Webhook.objects.filter(status=Webhook.Status.FAILED).get(), code=503, **missed)
+    webhook = Webhook.objects.filter(status=Webhook.Status.FAILED).get()
+    return webhook.problems.filter(code=503).first() or make_problem(webhook, code=503, **missed)
 
 
 def a_replay() -> Replay:

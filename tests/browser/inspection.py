@@ -93,8 +93,11 @@ def problems_of(page: Page, look: Look) -> list[str]:
     return [*overflow(page), *_grave(page, look)]
 
 
+NARROW = 640
+"""The largest width of a narrow screen, in pixels."""
+
 CUT_OFF = """
-() => {
+(NARROW) => {
     const isHidden = (element) => {
         const style = getComputedStyle(element), box = element.getBoundingClientRect();
         const isInvisible = style.visibility === "hidden" || box.width <= 1 || box.height <= 1;
@@ -113,20 +116,21 @@ CUT_OFF = """
         if (element.closest("svg, select, template, script, style") || isHidden(element)) continue;
         if (element.matches("input, textarea") || element.scrollWidth <= element.clientWidth + 1) continue;
         const overflow = getComputedStyle(element).overflowX;
-        const scrolled = ":scope > table, :scope > pre, :scope > svg";
-        const isMeantToScroll = element.matches("pre") || element.querySelector(scrolled);
+        const isMeantToScroll = element.matches("pre") || (right <= NARROW && element.querySelector("table, svg"));
         if (["hidden", "clip"].includes(overflow) || (["auto", "scroll"].includes(overflow) && !isMeantToScroll))
             say(element, element.scrollWidth, element.clientWidth);
     }
     return found;
 }
 """
-"""Elements that cut their content off at the side, except fields of forms; tables, charts and code scroll."""
+"""Elements that cut their content off at the side, except fields of forms and code.
+
+Tables and charts may scroll on narrow screens."""
 
 
-def overflow(page: Page) -> list[str]:
+def overflow(page: Page, *, narrow: int = NARROW) -> list[str]:
     """Return the elements whose content is cut off at the side, and the page itself if it is too wide."""
-    return page.evaluate(CUT_OFF)  # type: ignore[no-any-return]
+    return page.evaluate(CUT_OFF, narrow)  # type: ignore[no-any-return]
 
 
 def _grave(page: Page, look: Look) -> Iterator[str]:

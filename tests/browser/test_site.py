@@ -32,7 +32,7 @@ def test_no_page_is_cut_off(tab: Page, site: Path, width: int) -> None:
     found = []
     for page in sorted(site.rglob("*.html")):
         tab.goto(page.as_uri(), wait_until="domcontentloaded")
-        found += [f"{page.relative_to(site)}: {each}" for each in overflow(tab)]
+        found += [f"{page.relative_to(site)}: {each}" for each in overflow(tab, narrow=width)]
 
     assert found == []
 
