@@ -11,7 +11,7 @@ from django.shortcuts import get_object_or_404
 from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.parsers import MultiPartParser
 from rest_framework.permissions import IsAuthenticated
-from rest_framework.throttling import AnonRateThrottle
+from rest_framework.throttling import AnonRateThrottle, UserRateThrottle
 from rest_framework.viewsets import GenericViewSet
 
 from webhooks_app.api.base import ApiView
@@ -68,3 +68,10 @@ class RegistrationThrottle(AnonRateThrottle):
 
     def get_cache_key(self, request: Any, view: Any) -> str:
         return str(self.cache_format % {"scope": self.scope, "ident": self.get_ident(request)})
+
+
+class PresentationThrottle(UserRateThrottle):
+    """Limits the presentations that an account makes by the form."""
+
+    scope = "presentation"
+    rate = "30/min"

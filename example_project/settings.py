@@ -95,6 +95,9 @@ if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL",
     }
 
+# Limits of requests count addresses. A proxy of your own adds one to X-Forwarded-For; clients can add any others.
+REST_FRAMEWORK = {"NUM_PROXIES": env.int("NUM_PROXIES", default=0)}
+
 CACHES = {"default": env.cache_url("CACHE_URL", default="locmemcache://")}
 
 CELERY_BROKER_URL = env.str("CELERY_BROKER_URL", default="filesystem://localhost")

@@ -11,11 +11,10 @@ from django.contrib.auth.forms import BaseUserCreationForm
 from django.contrib.auth.mixins import LoginRequiredMixin
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
-from django.http.response import HttpResponseBase
 from django.urls import reverse_lazy
 from django.views.generic import CreateView
 
-from ..api import RegistrationThrottle
+from ..api import PresentationThrottle, RegistrationThrottle
 from ..background import work_soon
 from ..presentations.models import Presentation
 from ..presentations.serializers import MAX_OUTLINE_LENGTH
@@ -39,18 +38,24 @@ class SignUpForm(BaseSignUpForm):
         fields = ("username", "email")
 
 
-class SignUpPage(BaseCreateView):
+class LimitedPage(BaseCreateView):
+    """A form that may be sent only so often."""
+
+    throttle_class: Any
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        if not self.throttle_class().allow_request(request, self):
+            return HttpResponse("Too many requests. Try again in a minute.", status=429, content_type="text/plain")
+        return super().post(request, *args, **kwargs)
+
+
+class SignUpPage(LimitedPage):
     """The form for a new account, which is then logged in."""
 
+    throttle_class = RegistrationThrottle
     form_class = SignUpForm
     template_name = "registration/sign_up.html"
     success_url = reverse_lazy("webhooks_portal:accounts")
-
-    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        throttle: Any = RegistrationThrottle()
-        if request.method == "POST" and not throttle.allow_request(request, self):
-            return HttpResponse("Too many registrations. Try again in a minute.", status=429, content_type="text/plain")
-        return super().dispatch(request, *args, **kwargs)
 
     @transaction.atomic
     def form_valid(self, form: Any) -> HttpResponse:
@@ -67,9 +72,10 @@ class PresentationForm(BaseForm):
         fields = ("title", "outline")
 
 
-class PresentationsPage(LoginRequiredMixin, BaseCreateView):
+class PresentationsPage(LoginRequiredMixin, LimitedPage):
     """The latest presentations of the account, and a form for another one."""
 
+    throttle_class = PresentationThrottle
     form_class = PresentationForm
     template_name = "example_project/presentations.html"
     success_url = reverse_lazy("presentations")

@@ -34,7 +34,16 @@ def test_a_sign_up_leads_to_the_account(client):
 
 
 def test_sign_ups_from_one_address_are_limited(client):
-    answers = [client.post("/accounts/sign-up/", {}).status_code for _ in range(31)]
+    answers = [
+        client.post("/accounts/sign-up/", {}, headers={"X-Forwarded-For": f"192.0.2.{number}"}).status_code
+        for number in range(31)
+    ]
+
+    assert answers == [200] * 30 + [429]
+
+
+def test_presentations_of_one_account_are_limited(customer):
+    answers = [customer.post("/presentations", {}).status_code for _ in range(31)]
 
     assert answers == [200] * 30 + [429]
 
