@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from django.db import models
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 from ..database.clock import now
 from ..exceptions import AlreadyInStateError, WebhookStateError
@@ -38,7 +39,8 @@ class StatusRules(BaseModel):
 
     class Status(models.TextChoices):
         PENDING = "pending", _("pending")
-        ACTIVE = "active", _("active")
+        # With a context, because Django itself translates the word with a capital letter.
+        ACTIVE = "active", pgettext_lazy("status of a webhook", "active")
         DISABLED = "disabled", _("disabled")
         FAILED = "failed", _("failed")
 
