@@ -22,14 +22,14 @@ from ..owners import owners
 from ..pages.confirmations import API_KEY, last_uses
 from ..pages.form_fields import NEVER_EXPIRES, ExpiryField
 from ..pages.refusals import RefusableForm
-from .display import WideCheckboxes
+from .display import WideCheckboxes, time_of
 from .export import ExportingAdmin, account_of
 from .filters import CreatedFilter, OwnerFilter
 from .owned import actor_of, manages_all, without_names
 from .owner_fields import Audience, AudienceForm, OwnableAdmin
 from .shown_once import ShowingSecrets
 
-GENERATED_FIELDS = ("id", "prefix", "created_by", "created_at", "last_used_at", "revoked_at")
+GENERATED_FIELDS = ("id", "prefix", "created_by", "created", "last_used", "revoked")
 
 
 class ApiKeyForm(AudienceForm, RefusableForm):
@@ -90,11 +90,20 @@ class ApiKeyAdmin(OwnableAdmin, ShowingSecrets, ExportingAdmin):
     creating = CREATE_KEY
     id_lookups = (("key", "pk"),)
     search_help_text = _("An ID (key_…), the start of a key (whk_…) or an account name.")
-    list_display = ("prefix", "name", "owner_name", "created_at", "expires_at", "last_used_at", "revoked_at")
+    list_display = ("prefix", "name", "owner_name", "created", "expires", "last_used", "revoked")
     exported = {  # noqa: RUF012
-        **{name: {name: name} for name in list_display if name != "owner_name"},
+        "prefix": {"prefix": "prefix"},
+        "name": {"name": "name"},
         "owner_name": {"account": account_of},
+        "created": {"created_at": "created_at"},
+        "expires": {"expires_at": "expires_at"},
+        "last_used": {"last_used_at": "last_used_at"},
+        "revoked": {"revoked_at": "revoked_at"},
     }
+    created = time_of("created_at", _("created"))
+    expires = time_of("expires_at", _("expires"))
+    last_used = time_of("last_used_at", _("last used"))
+    revoked = time_of("revoked_at", _("revoked"))
     list_filter = (CreatedFilter, OwnerFilter, "revoked_at")
     list_select_related = ("owner",)
     actions = ("revoke", "delete_selected")

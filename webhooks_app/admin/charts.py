@@ -18,6 +18,7 @@ from django.utils.translation import gettext
 
 from ..maintenance.rollups.reading import Counters, HeatRow, Series, Window
 from ..models.rollup import FAILED, OUTCOMES, RESPONSE_TIME
+from ..pages.display import moment
 
 WIDTH, HEIGHT = 640, 180
 SPARK_WIDTH, SPARK_HEIGHT = 96, 24
@@ -213,8 +214,7 @@ def response_times(series: Series, window: Window, measured: Percentiles) -> tup
 def _steps(series: Series, measured: Percentiles) -> Iterator[Step]:
     for point, p50_ms, p95_ms in zip(series.points, measured["p50"], measured["p95"], strict=True):
         at_once, later, given_up = (point.counters[name] for name in OUTCOMES)
-        start = formats.date_format(timezone.localtime(point.start), "SHORT_DATETIME_FORMAT")
-        yield Step(start, at_once, later, given_up, _milliseconds(p50_ms), _milliseconds(p95_ms))
+        yield Step(moment(point.start), at_once, later, given_up, _milliseconds(p50_ms), _milliseconds(p95_ms))
 
 
 def _milliseconds(value: float | None) -> str:

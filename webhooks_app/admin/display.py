@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.contrib import admin
 from django.db.models import Model
 from django.http import HttpRequest
 from django.template.loader import render_to_string
@@ -13,7 +14,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from ..models import Delivery
-from ..pages.display import DeliveryUrl
+from ..pages.display import DeliveryUrl, moment
 from ..pages.transcript import ShownAttempt, transcript
 
 
@@ -28,6 +29,17 @@ def copyable(text: str, html_id: str) -> SafeString:
     """Return a text with a button to copy it."""
     button = render_to_string("webhooks_app/parts/copy.html", {"target": html_id})
     return format_html('<span id="{}" class="webhooks-url">{}</span> {}', html_id, text, button)
+
+
+def time_of(name: str, label: Any) -> Any:
+    """Return a column or field of an admin with the time of this attribute, in the format of all pages."""
+
+    @admin.display(description=label)
+    def shown(self: Any, item: Any) -> SafeString | None:
+        at = getattr(item, name)
+        return moment(at) if at else None
+
+    return shown
 
 
 def link_to(item: Model, *, site: str, text: str = "") -> SafeString:

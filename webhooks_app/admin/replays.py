@@ -34,7 +34,7 @@ from ..pages.forms import GroupedCheckboxes, event_type_choices
 from ..pages.refusals import REFUSALS, as_form_error
 from ..pages.replays import failing_sentences, status_in_words
 from .actions import ActingAdmin, explaining
-from .display import WideCheckboxes, deliveries_url, link_to, shows_deliveries
+from .display import WideCheckboxes, deliveries_url, link_to, shows_deliveries, time_of
 from .export import ExportingAdmin
 from .filters import CreatedFilter, OwnerOfWebhookFilter
 from .missed import may_replay
@@ -117,12 +117,12 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
     fields = (
         "id",
         "webhook_link",
-        ("since", "until"),
+        ("since_shown", "until_shown"),
         "types_shown",
         "states_shown",
         "rate_shown",
-        ("created_at", "requested_by"),
-        ("started_at", "finished_at"),
+        ("created", "requested_by"),
+        ("started", "finished"),
     )
     actions = tuple(VERBS)
     page_actions = tuple(VERBS)
@@ -230,9 +230,11 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
 
     # Columns and fields
 
-    @admin.display(description=_("created"))
-    def created(self, replay: Replay) -> SafeString:
-        return moment(replay.created_at)
+    created = time_of("created_at", _("created"))
+    since_shown = time_of("since", _("from"))
+    until_shown = time_of("until", _("to"))
+    started = time_of("started_at", _("started"))
+    finished = time_of("finished_at", _("finished"))
 
     @admin.display(description=_("webhook"))
     def target(self, replay: Replay) -> SafeString:

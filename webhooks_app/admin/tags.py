@@ -11,13 +11,14 @@ from django.urls import reverse
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
-from ..pages.display import breakable
+from ..pages.display import breakable, moment
 from ..pages.reasons import translated
 from . import charts
 from .overview import shown_overview, window_of
 
 register = template.Library()
 register.filter(breakable)
+register.filter(moment)
 register.filter(translated)
 
 

@@ -29,7 +29,7 @@ from ..outbound import check_endpoint
 from ..pages.display import MAX_URL, breakable, moment, state_of
 from ..pages.reasons import translated
 from . import webhook_page
-from .display import shows_deliveries
+from .display import shows_deliveries, time_of
 from .event_types import EventTypePages
 from .export import ExportingAdmin, account_of
 from .filters import CreatedFilter, OwnerFilter
@@ -199,9 +199,7 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookActions, Expo
         lines = [(key["scheme"], key["key"], _until(key["valid_until"])) for key in webhook.public_keys]
         return format_html_join(SafeString("<br>"), "{}: <code>{}</code>{}", lines)
 
-    @admin.display(description=_("old secret expires"))
-    def previous_secret_until(self, webhook: Webhook) -> Any:
-        return webhook.previous_secret_until
+    previous_secret_until = time_of("previous_secret_until", _("old secret expires"))
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: Any) -> None:
         if change:

@@ -29,8 +29,8 @@ MAX_URL = 160
 DeliveryUrl = Callable[[str], str]
 """Returns the URL of the page of a delivery, by its ID."""
 
-TO_THE_SECOND = "Y-m-d H:i:s"
-"""Time format of a delivery's history, to the second and the same in every language."""
+TO_THE_SECOND = "Y-m-d H:i:s T"
+"""Time format of all pages, to the second, with the zone, and the same in every language."""
 
 PARTS_OF_URL = re.compile(r"(?<=[^:/])(?=[/?&])")
 PARTS_OF_TYPE = re.compile(r"(?=\.[^.]*$)")
@@ -73,9 +73,17 @@ def link_to_delivery(pk: str, url: DeliveryUrl, text: str = "") -> SafeString:
 
 
 def moment(at: datetime, text: str = "") -> SafeString:
-    """Return a time to the second, or a text with the time as its title."""
+    """Return a time with its zone, and its distance from now as the title; or a text, and the time as its title."""
     exact = date_format(timezone.localtime(at) if settings.USE_TZ else at, TO_THE_SECOND)
-    return format_html('<time datetime="{}" title="{}">{}</time>', at.isoformat(), exact, text or exact)
+    shown, title = (text, exact) if text else (exact, distance(at))
+    return format_html('<time datetime="{}" title="{}">{}</time>', at.isoformat(), title, shown)
+
+
+def distance(at: datetime) -> str:
+    """Return the time between now and a moment: ``3 min ago``, ``in 2 h``."""
+    span = timezone.now() - at
+    text = gettext("%(time)s ago") if span >= timedelta(0) else gettext("in %(time)s")
+    return text % {"time": in_time(abs(span))}
 
 
 def in_time(span: timedelta) -> str:

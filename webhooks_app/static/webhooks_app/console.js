@@ -44,7 +44,8 @@ function keepLive(part) {
   }
 
   function show(text) {
-    if (text === part.dataset.shown) {
+    const lasting = text.replace(/(<time [^>]*) title="[^"]*"/g, "$1"); // how long ago always changes
+    if (lasting === part.dataset.shown) {
       return;
     }
     const state = announced()?.dataset.announced;
@@ -52,7 +53,7 @@ function keepLive(part) {
     const key = (details, index) => details.id || index;
     const open = new Map([...part.querySelectorAll("details")].map((each, index) => [key(each, index), each.open]));
     part.innerHTML = text;
-    part.dataset.shown = text;
+    part.dataset.shown = lasting;
     part.querySelectorAll("details").forEach((details, index) => {
       details.open = open.get(key(details, index)) ?? details.open;
     });
