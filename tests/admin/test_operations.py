@@ -17,7 +17,17 @@ from tests.support.servers.process import free_port
 from webhooks_app.admin.operations import settings_in_force
 from webhooks_app.conf import SECRETS, setting_types
 from webhooks_app.emission import emit
-from webhooks_app.models import Delivery, DeliveryAttempt, Event, MaintenanceJob, Webhook, WorkerProcess
+from webhooks_app.maintenance.jobs import gauge
+from webhooks_app.models import (
+    Delivery,
+    DeliveryAttempt,
+    Event,
+    MaintenanceJob,
+    QueueEntry,
+    Webhook,
+    WebhookHealth,
+    WorkerProcess,
+)
 from webhooks_app.models.maintenance import table_sizes
 
 from .conftest import DATA, Page, shows, text
@@ -62,6 +72,28 @@ def test_workers_are_running_or_not_responding(superuser: Page) -> None:
     assert "running" in row(html, "here")
     assert "not responding" in row(html, "there")
     assert "<td>12345</td>" in row(html, "here")
+
+
+def test_the_forecast_is_that_of_the_last_count(superuser: Page, new_webhook: Any) -> None:
+    webhook, now = new_webhook(None), timezone.now()
+    emit("file.deleted", DATA, owner=None)
+    QueueEntry.objects.update(due_at=now + timedelta(minutes=5))
+    new_webhook(None).pause()
+    emit("file.deleted", DATA, owner=None)
+    assert "has not been counted yet" in text(operations(superuser))
+    job = MaintenanceJob.objects.create(name="gauges", facts={})
+    gauge(DEFAULT_DB_ALIAS, timezone.now() + timedelta(seconds=1), job.facts)
+    job.save()
+    failing = {"failing_since": now - timedelta(days=2), "last_given_up_at": now, "given_up_count": 1234}
+    WebhookHealth.objects.create(webhook=webhook, **failing)
+
+    page = text(operations(superuser))
+
+    assert "1 delivery becomes due within the next hour." in page
+    assert '<path class="due" d="M' in page
+    assert '<th scope="row">paused</th><td>1</td>' in page
+    assert '<th scope="row">not due</th><td>1</td>' in page
+    assert "<td>1,234</td>" in page
 
 
 def test_a_failed_job_shows_its_error(superuser: Page) -> None:

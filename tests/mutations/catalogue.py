@@ -507,8 +507,8 @@ MUTATIONS = (
     Mutation(
         "expired-are-due",
         "models/hold.py",
-        "return is_upcoming() & Q(due_at__lte=now) & ~Q(expires_at__lte=now)",
-        "return is_upcoming() & Q(due_at__lte=now)",
+        "(HoldReason.EXPIRED, Q(expires_at__lte=now)),",
+        "(HoldReason.EXPIRED, Q(pk__in=())),",
         "models/test_hold.py",
     ),
     Mutation(

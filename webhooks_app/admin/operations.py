@@ -19,6 +19,7 @@ from ..doctor import Finding, Level, examine
 from ..maintenance.rollups.folding import KEPT, Resolution
 from ..models import Delivery, MaintenanceJob, WorkerProcess
 from ..models.maintenance import table_sizes
+from .forecast import disabled_soon, forecast
 from .owned import manages_all
 from .sidebar import PageAdmin
 
@@ -68,6 +69,8 @@ class OperationsPage(PageAdmin):
             "operations",
             title=gettext("Operations"),
             findings=found_by_doctor(),
+            forecast=forecast(using),
+            disabled_soon=disabled_soon(using),
             workers=_workers(using),
             jobs=MaintenanceJob.objects.using(using),
             retention=_retention(),

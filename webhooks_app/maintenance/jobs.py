@@ -7,20 +7,22 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
 from django.db import InterfaceError, OperationalError
-from django.db.models import Count, Q
+from django.db.models import Case, Count, When
+from django.db.models.functions import TruncMinute
 
 from ..database.clock import following
 from ..database.dialects import dialect_of
 from ..database.sql import concerns_rows, kind_of
 from ..models import MaintenanceJob, PortalLink, Problem, QueueEntry, Replay, StoredAnswer, Webhook, WorkerProcess
 from ..models.audit import SYSTEM, acting
-from ..models.hold import is_due, is_held
+from ..models.hold import HoldReason, reason_expression
 from ..protocol.json_data import format_time
 from ..replays.runner import advance
 from .filtering import evaluate_filters
@@ -43,6 +45,15 @@ change. It returns the seconds until the next run, or None for the usual interva
 
 SHARE = 0.01
 """Maximum share of the time for counting and for repairs. A slow one is repeated less often."""
+
+FORESEEN = timedelta(hours=1)
+
+DUE = ("", HoldReason.RATE_LIMITED.value, HoldReason.UNSIGNED.value, HoldReason.SLOW.value)
+HELD = (
+    *(HoldReason.STOPPED.value, HoldReason.PAUSED.value, HoldReason.UNVERIFIED.value),
+    HoldReason.FILTER_PENDING.value,
+)
+"""The reasons of deliveries that are due, and of those that need a change of their webhook."""
 
 GAUGE_SECONDS, REPAIR_SECONDS, RECENT_SECONDS = 15.0, 60.0, 60.0
 
@@ -73,7 +84,8 @@ class Job:
 def gauge(using: str, now: datetime, facts: dict[str, Any]) -> float | None:
     """Count the queue in one scan: ``waiting``, with its parts ``due`` and ``held``, and ``in_flight``.
 
-    ``held`` deliveries need a change of their webhook. They do not count as due.
+    ``held`` deliveries need a change of their webhook. They do not count as due. ``by_hold`` has the numbers of waiting
+    deliveries by the reason of their hold, and ``by_minute`` those that become due in each minute of the next hour.
     """
     began_at = time.monotonic()
     facts.update(_counts(using, now), at=format_time(now))
@@ -82,14 +94,24 @@ def gauge(using: str, now: datetime, facts: dict[str, Any]) -> float | None:
     return max(GAUGE_SECONDS, took_seconds / SHARE)
 
 
-def _counts(using: str, now: datetime) -> dict[str, int]:
-    waiting = Q(claimed_at=None)
-    return QueueEntry.objects.using(using).aggregate(
-        waiting=Count("pk", filter=waiting),
-        due=Count("pk", filter=is_due(now)),
-        held=Count("pk", filter=is_held()),
-        in_flight=Count("pk", filter=~waiting),
-    )
+def _counts(using: str, now: datetime) -> Facts:
+    soon = When(due_at__gt=now, due_at__lt=now + FORESEEN, then=TruncMinute("due_at", tzinfo=UTC))
+    entries = QueueEntry.objects.using(using).order_by().annotate(hold=reason_expression(now), minute=Case(soon))
+    by_hold: Counter[str] = Counter()
+    by_minute: Counter[str] = Counter()
+    for hold, minute, number in entries.values_list("hold", "minute").annotate(number=Count("pk")):
+        by_hold[hold] += number
+        if hold == HoldReason.NOT_DUE and minute is not None:
+            by_minute[format_time(minute.replace(tzinfo=UTC))] += number  # naive on PostgreSQL
+    in_flight = by_hold.pop(HoldReason.IN_FLIGHT.value, 0)
+    return {
+        "waiting": by_hold.total(),
+        "due": sum(by_hold[reason] for reason in DUE),
+        "held": sum(by_hold[reason] for reason in HELD),
+        "in_flight": in_flight,
+        "by_hold": {reason: number for reason, number in by_hold.items() if number},
+        "by_minute": dict(by_minute),
+    }
 
 
 def repair_groups(using: str, now: datetime, facts: dict[str, Any]) -> float | None:

@@ -292,19 +292,36 @@ def _is_blocked() -> Q:
     return Q(due_at=None) | _IS_IN_GROUP & Q(Exists(QueueEntry.objects.earlier()))
 
 
-def is_held() -> Q:
-    """Return the condition for entries that wait for a change of their webhook, or for its filter.
+def _is_stopped() -> Q:
+    kinds = {
+        status: [kind for kind in Delivery.Kind if stop_reason(kind, _State(status))] for status in KINDS_BY_STATUS
+    }
+    by_status = (Q(webhook__status=status, kind__in=stopped) for status, stopped in kinds.items() if stopped)
+    return reduce(or_, by_status, Q(webhook__deleted_at__isnull=False))
 
-    The webhook is stopped, paused or unverified, or its filter is not evaluated yet.
+
+def reason_expression(now: datetime) -> models.Case:
+    """Return the reason of each entry as an expression, "" if only the limits of workers can hold it.
+
+    The claims of other workers, expired ones too, count as in flight.
     """
-    return _IS_WAITING & (~_IS_PERMITTED | Q(filter_at__isnull=False))
+    reasons: list[tuple[HoldReason, Q]] = [
+        (HoldReason.IN_FLIGHT, ~_IS_WAITING),
+        (HoldReason.STOPPED, _is_stopped()),
+        (HoldReason.PAUSED, Q(webhook__paused_at__isnull=False)),
+        (HoldReason.UNVERIFIED, ~_IS_PERMITTED),
+        (HoldReason.FILTER_PENDING, Q(filter_at__isnull=False)),
+        (HoldReason.ORDERED, _is_blocked()),
+        (HoldReason.EXPIRED, Q(expires_at__lte=now)),
+        (HoldReason.NOT_DUE, Q(due_at__gt=now)),
+        (HoldReason.RATE_LIMITED, Q(webhook__rate_limit__isnull=False, webhook__lane__next_slot_at__gt=now)),
+        (HoldReason.UNSIGNED, Q(webhook__lane__unsigned_until__gt=now)),
+        (HoldReason.SLOW, Q(webhook__lane__is_fast=False)),
+    ]
+    cases = [models.When(condition, then=models.Value(reason.value)) for reason, condition in reasons]
+    return models.Case(*cases, default=models.Value(""), output_field=models.CharField())
 
 
 def is_upcoming() -> Q:
     """Return the condition for entries that will be sent, or cancelled as expired, at their due time."""
     return _IS_WAITING & _IS_PERMITTED & ~_is_blocked()
-
-
-def is_due(now: datetime) -> Q:
-    """Return the condition for due entries. Only limits of their webhook can hold them."""
-    return is_upcoming() & Q(due_at__lte=now) & ~Q(expires_at__lte=now)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from django.db import OperationalError, connections
 
 from webhooks_app.maintenance.jobs import JOBS, Job, run_due
-from webhooks_app.models import MaintenanceJob, QueueEntry, Rollup, Tally, WorkerProcess
+from webhooks_app.models import MaintenanceJob, QueueEntry, QueueLane, Rollup, Tally, Webhook, WorkerProcess
 
 from ...delivery.conftest import ManualClock
 from ...support.rows import emit_one, make_webhook
@@ -202,6 +202,31 @@ def test_gauges_count_pending_deliveries(django_user_model, clock):
         "held": 4,
         "in_flight": 1,
     }
+    assert facts["by_hold"] == {"": 1, "paused": 2, "unverified": 2}
+    assert facts["by_minute"] == {}
+
+
+@pytest.mark.django_db
+def test_gauges_count_what_becomes_due_in_the_next_hour_and_what_is_held(django_user_model, clock):
+    alice = django_user_model.objects.create_user("alice")
+    retried, limited, ordered = make_webhook(alice), make_webhook(alice), make_webhook(alice)
+    for _ in range(2):
+        emit_one(alice)
+    now, entries = clock(), QueueEntry.objects
+    later = now.replace(second=0, microsecond=0) + timedelta(minutes=7)
+    entries.filter(webhook=retried).update(due_at=later)
+    entries.filter(pk=retried.deliveries.first().pk).update(due_at=now + timedelta(hours=2))
+    Webhook.objects.filter(pk=limited.pk).update(rate_limit=1)
+    QueueLane.objects.create(webhook=limited, next_slot_at=now + timedelta(minutes=1))
+    entries.filter(webhook=ordered).update(due_at=None)
+
+    run_job("gauges", clock)
+
+    facts = MaintenanceJob.objects.get(name="gauges").facts
+    assert facts["by_hold"] == {"not_due": 2, "rate_limited": 2, "ordered": 2}
+    assert list(facts["by_minute"].values()) == [1]
+    assert datetime.fromisoformat(*facts["by_minute"]) == later
+    assert (facts["waiting"], facts["due"], facts["held"]) == (6, 2, 0)
 
 
 @pytest.mark.django_db

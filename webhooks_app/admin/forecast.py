@@ -1,0 +1,96 @@
+"""The forecast of the operations page: what becomes due within an hour, what is held, which webhooks will be disabled.
+
+The numbers come from the last count of the queue by the workers, so that the page does not read the queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from ..maintenance.health import Rule
+from ..maintenance.rollups.reading import Counters, Point, Series, Window
+from ..models import MaintenanceJob, Webhook, WebhookHealth
+from ..models.hold import HoldReason
+from ..models.rollup import OUTCOMES
+from ..pages.display import moment
+from ..pages.health import disables_at
+from . import charts
+
+MINUTE = timedelta(minutes=1)
+MINUTES = 60
+
+MAX_READ, MAX_DISABLED = 1000, 50
+"""Maximum number of failing webhooks that are read, and that are shown."""
+
+READY = _("due; the next free workers send them")
+
+
+class Disabling(NamedTuple):
+    """A webhook that will be disabled unless a delivery succeeds."""
+
+    webhook: Webhook
+    at: Any
+    given_up: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Forecast:
+    as_of: datetime
+    held: Sequence[tuple[Any, int]]
+    """The reasons why deliveries wait, with their numbers, the most frequent first."""
+    minutes: Sequence[tuple[datetime, int]]
+    """The number of deliveries that become due in each minute with any."""
+    frame: charts.Frame
+    shapes: Sequence[charts.Shape]
+
+    @property
+    def due_soon(self) -> int:
+        return sum(number for _minute, number in self.minutes)
+
+
+def forecast(using: str) -> Forecast | None:
+    """Return the forecast by the last count of the queue, or None before the first one."""
+    job = MaintenanceJob.objects.using(using).filter(name="gauges").first()
+    facts = job.facts if job is not None else {}
+    if "by_hold" not in facts:
+        return None
+    as_of = datetime.fromisoformat(facts["at"])
+    held = {HoldReason(reason).label if reason else READY: number for reason, number in facts["by_hold"].items()}
+    minutes = {datetime.fromisoformat(minute): number for minute, number in facts["by_minute"].items()}
+    frame, shapes = _drawn(as_of, minutes)
+    return Forecast(
+        as_of=as_of,
+        held=sorted(held.items(), key=lambda item: -item[1]),
+        minutes=sorted(minutes.items()),
+        frame=frame,
+        shapes=shapes,
+    )
+
+
+def _drawn(as_of: datetime, minutes: Mapping[datetime, int]) -> tuple[charts.Frame, Sequence[charts.Shape]]:
+    first = as_of.astimezone(UTC).replace(second=0, microsecond=0)
+    starts = [first + number * MINUTE for number in range(MINUTES + 1)]
+    points = [Point(start=start, counters=Counters({OUTCOMES[0]: minutes.get(start, 0)})) for start in starts]
+    frame, shapes = charts.outcomes(Series(points=points, step_seconds=60), Window.HOUR)
+    return frame, [charts.Shape("due", shape.path) for shape in shapes]
+
+
+def disabled_soon(using: str) -> list[Disabling]:
+    """Return the webhooks that will be disabled unless a delivery succeeds, in the order of their times."""
+    rule = Rule.configured()
+    if not rule.disables:
+        return []
+    since = timezone.now() - rule.after - timedelta(hours=1)
+    failing = WebhookHealth.objects.using(using).filter(failing_since__gte=since).order_by("failing_since")
+    found = [
+        Disabling(health.webhook, moment(at), health.given_up_count)
+        for health in failing.select_related("webhook")[:MAX_READ]
+        if not health.webhook.is_deleted and (at := disables_at(health.webhook, health)) is not None
+    ]
+    return found[:MAX_DISABLED]
