@@ -23,6 +23,8 @@ class Host:
     work: str = "python {project}/manage.py deliver_webhooks"
     console: str = "/admin/webhooks_app/"
     """The path of the console, or "" for a host without it."""
+    staff_has_account: bool = True
+    """Whether the user of the console also sees an account on the customers' pages."""
 
     @property
     def path(self) -> list[Path]:
@@ -41,7 +43,7 @@ HOSTS = [
     Host(name="email_login"),
     Host(name="django_tenants", database="postgresql"),
     Host(name="read_replica"),
-    Host(name="read_replica_postgresql", folder="read_replica", database="postgresql"),
+    Host(name="read_replica_postgresql", folder="read_replica", database="postgresql", staff_has_account=False),
     Host(name="api_only", console=""),
     Host(name="api_only_with_templates", console=""),
     Host(name="atomic_requests"),

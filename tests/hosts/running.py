@@ -171,16 +171,17 @@ class Staff:
     def get(self, path: str) -> requests.Response:
         return self.session.get(self.project.address(path), timeout=20)
 
-    def statuses(self) -> dict[str, int]:
-        """Return the status of every linked page of the console by path."""
+    def statuses(self, start: str = "", most: int = MOST_PAGES) -> dict[str, int]:
+        """Return the status by path of every linked page of the console, or of those below another path."""
+        start = start or self.console
         found: dict[str, int] = {}
-        waiting = [self.console]
-        while waiting and len(found) < MOST_PAGES:
+        waiting = [start]
+        while waiting and len(found) < most:
             path = waiting.pop(0)
             answer = self.get(path)
             found[path] = answer.status_code
             for link in LINK.findall(answer.text):
                 linked = urlsplit(urljoin(answer.url, link)).path
-                if linked.startswith(self.console) and linked not in found and linked not in waiting:
+                if linked.startswith(start) and linked not in found and linked not in waiting:
                     waiting.append(linked)
         return found

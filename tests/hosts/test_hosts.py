@@ -14,6 +14,7 @@ from .hosts import FOLDER, HOSTS, Host
 from .running import Integrator, Project, Staff, database_of
 
 SECRET = "a secret that we share"
+CUSTOMERS = "/webhooks/"
 
 
 @pytest.mark.timeout(180)
@@ -45,9 +46,13 @@ def test_the_wheel_works_in_the_host(
             assert len(integrator.get("/v1/events?type=order.paid")["results"]) == 1
 
             if host.console:
-                pages = Staff(project, prepared["staff"]).statuses()
-                assert {path: status for path, status in pages.items() if status != 200} == {}, project.log()
+                staff = Staff(project, prepared["staff"])
+                pages, customers = staff.statuses(), staff.statuses(CUSTOMERS, most=12)
+                assert {path: status for path, status in {**pages, **customers}.items() if status != 200} == {}, (
+                    project.log()
+                )
                 assert len(pages) > 15
+                assert len(customers) > (5 if host.staff_has_account else 0)
 
 
 def _states(integrator: Integrator) -> list[str]:

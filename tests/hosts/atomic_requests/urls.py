@@ -7,4 +7,5 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path("pay/", csrf_exempt(record)),
     path("v1/", include("webhooks_app.api.urls")),
+    path("webhooks/", include("webhooks_app.portal.urls")),
 ]

@@ -6,4 +6,5 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path("pay/", pay),
     path("v1/", include("webhooks_app.api.urls")),
+    path("webhooks/", include("webhooks_app.portal.urls")),
 ]

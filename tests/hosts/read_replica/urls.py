@@ -8,4 +8,5 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path("pay/", csrf_exempt(transaction.atomic(using="primary")(record))),
     path("v1/", include("webhooks_app.api.urls")),
+    path("webhooks/", include("webhooks_app.portal.urls")),
 ]

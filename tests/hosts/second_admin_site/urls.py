@@ -8,4 +8,5 @@ urlpatterns = [
     path("backoffice/", site.urls),
     path("pay/", pay),
     path("v1/", include("webhooks_app.api.urls")),
+    path("webhooks/", include("webhooks_app.portal.urls")),
 ]
