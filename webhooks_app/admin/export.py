@@ -21,7 +21,7 @@ from django.utils import timezone
 from django.utils.functional import Promise
 
 from ..models import AuditEntry
-from ..models.audit import Action, acting
+from ..operations.exports import count_exported, record_export
 from ..owners import owners
 from ..protocol.json_data import format_time
 from .change_list import KeysetChangeList
@@ -125,18 +125,9 @@ class ExportingAdmin(OwnedAdmin):
         )
 
     def _audited(self, request: HttpRequest, changes: KeysetChangeList, name: str) -> AuditEntry:
-        """Create the audit entry of an export. A staff member's only owner can see it."""
-        actor = actor_of(request)
-        own = () if actor.manages_all else tuple(actor.owner_ids)
         query = SECRET_OF_KEY.sub(r"\1", changes.get_query_string().lstrip("?"))[:MAX_QUERY]
-        facts = {"format": [None, name], **({"filters": [None, query]} if query else {})}
-        with acting(actor):
-            return AuditEntry.objects.record(
-                Action.LIST_EXPORTED,
-                str(self.opts.model_name),
-                owner_id=own[0] if len(own) == 1 else None,
-                changes=facts,
-            )
+        facts = {"format": name, **({"filters": query} if query else {})}
+        return record_export(str(self.opts.model_name), facts, actor_of(request))
 
 
 def _encoded(
@@ -149,8 +140,7 @@ def _encoded(
             count += len(rows)
             yield form.rows(names, [[_plain(_value(row, of)) for of in values.values()] for row in rows]).encode()
     finally:  # also if the client closes the connection
-        entry.changes = {**entry.changes, "rows": [None, count]}
-        entry.save(update_fields=["changes"])
+        count_exported(entry, count)
 
 
 async def _in_threads(chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
