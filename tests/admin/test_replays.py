@@ -278,3 +278,24 @@ def test_the_page_of_a_delivery_links_to_its_replay(superuser: Page, replay: Rep
     advance("default", replay.pk, timezone.now())
 
     assert shows(superuser.get("delivery", "change", Delivery.objects.get().pk), replay.pk)
+
+
+@pytest.mark.parametrize(
+    ("created", "asked", "words"),
+    [
+        pytest.param(1, 2, "moved to the creation of the webhook", id="creation"),
+        pytest.param(90, 60, "Events can be sent for 30 days.", id="retention"),
+        pytest.param(90, 1, "", id="kept"),
+    ],
+)
+def test_a_plan_that_begins_later_than_asked_says_so(
+    superuser: Page, webhook: Webhook, created: int, asked: int, words: str
+) -> None:
+    now = timezone.now()
+    Webhook.objects.update(created_at=now - timedelta(days=created))
+    since = timezone.localtime(now - timedelta(days=asked)).strftime("%Y-%m-%dT%H:%M:%S")
+
+    answer = superuser.post("replay", "add", webhook=webhook.pk, since=since, states=["missed"])
+
+    found = " ".join(shown_messages(answer))
+    assert words in found if words else found == ""

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from django import forms
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
@@ -32,7 +32,7 @@ from ..pages.confirmations import pending_of_replays
 from ..pages.display import MomentInput, breakable, moment
 from ..pages.forms import GroupedCheckboxes, event_type_choices
 from ..pages.refusals import REFUSALS, as_form_error
-from ..pages.replays import failing_sentences, status_in_words
+from ..pages.replays import failing_sentences, moved_start, status_in_words
 from .actions import ActingAdmin, explaining
 from .display import WideCheckboxes, deliveries_url, link_to, shows_deliveries, time_of
 from .export import ExportingAdmin
@@ -167,6 +167,8 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
         )
         if form.is_valid() and (replay := self._plan(request, form)) is not None:
             self.log_addition(request, replay, gettext("Planned the replay."))
+            if moved := moved_start(replay, form.cleaned_data["since"]):
+                self.message_user(request, moved, messages.WARNING)
             return HttpResponseRedirect(self.page_url(replay))
         request.current_app = self.admin_site.name
         context = {

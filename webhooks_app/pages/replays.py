@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime, timedelta
 
+from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 
+from ..conf import settings
 from ..models import Replay
 from ..models.health import FailingPeriod
 from .display import moment
@@ -48,3 +51,20 @@ def status_in_words(replay: Replay) -> str:
         State.STOPPED: gettext("Stopped: %(queued)d of %(matched)d were queued."),
     }
     return sentences[State(replay.state)] % numbers
+
+
+def moved_start(replay: Replay, since: datetime | None) -> str:
+    """Return why a replay includes no events from the beginning of the period that was asked for; "" if it does."""
+    if since is None:
+        return ""
+    if replay.since > since:
+        return gettext("“From” was moved to the creation of the webhook: there are no earlier events for it.")
+    days = settings.ATTEMPT_RETENTION_DAYS
+    if since >= timezone.now() - timedelta(days=days):
+        return ""
+    text = ngettext(
+        "Events can be sent for %(days)d day. Older ones are not included.",
+        "Events can be sent for %(days)d days. Older ones are not included.",
+        days,
+    )
+    return text % {"days": days}

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from django import forms
+from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.utils.translation import gettext_lazy as _
@@ -18,7 +19,7 @@ from ..operations import replays
 from ..operations.rights import REPLAY, VIEW_DELIVERIES
 from ..pages.display import MomentInput
 from ..pages.filters import WITHIN
-from ..pages.replays import failing_sentences, status_in_words
+from ..pages.replays import failing_sentences, moved_start, status_in_words
 from .base import AccountPage, WebhookFormPage, redirect
 
 __all__ = ["NewReplayPage", "ReplayPage"]
@@ -78,6 +79,8 @@ class NewReplayPage(WebhookFormPage):
 
     def carry_out(self, form: Any) -> HttpResponse:
         replay = replays.plan(self.webhook, actor=self.actor, **form.cleaned_data)
+        if moved := moved_start(replay, form.cleaned_data["since"]):
+            messages.warning(self.request, moved, fail_silently=True)
         return redirect(self.url("replay", replay.pk))
 
 
