@@ -13,6 +13,7 @@ from django.utils import timezone
 from webhooks_app.emission import emit
 from webhooks_app.models import ApiKey, AuditEntry, Delivery, Replay, Webhook
 from webhooks_app.operations import replays
+from webhooks_app.replays.runner import advance
 
 from ..api.conftest import client_of
 from ..support.rows import make_backlog, plan_replay
@@ -186,8 +187,31 @@ def test_missed_events_that_are_still_counted_are_not_called_sent(
     answer = superuser.act("send_missed", missed, confirmed=True)
 
     (message,) = shown_messages(answer)
-    assert message.endswith("Nothing is sent until you start the replay.")
-    assert Replay.objects.get().state == Replay.State.COUNTING
+    assert message == "The missed events are still being counted. They are sent when that is done."
+    replay = Replay.objects.get()
+    assert replay.state == Replay.State.COUNTING
+
+    advance(replay.alias, replay.pk, timezone.now())  # as a worker does
+
+    replay.refresh_from_db()
+    assert (replay.state, replay.matched) == (Replay.State.RUNNING, 1)
+
+
+def test_the_confirmation_states_how_many_events_were_missed(superuser: Page, missed: Webhook) -> None:
+    page = superuser.act("send_missed", missed)
+
+    assert "1 event was missed." in text(page)
+
+
+def test_missed_events_are_sent_to_a_limited_number_of_webhooks(
+    superuser: Page, missed: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("webhooks_app.admin.missed.MAX_RECOVERED", 0)
+
+    answer = superuser.act("send_missed", missed, confirmed=True)
+
+    assert shown_messages(answer) == ["Select at most 0 webhooks."]
+    assert not Replay.objects.exists()
 
 
 def test_missed_events_that_are_sent_are_called_so(superuser: Page, missed: Webhook) -> None:

@@ -7,13 +7,15 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
 from webhooks_app.admin import impact
-from webhooks_app.models import Webhook, WebhookHealth
+from webhooks_app.admin.actions import CONFIRMED
+from webhooks_app.models import Replay, Webhook, WebhookHealth
 
 from ..support.rows import make_problem
 from .conftest import Page, shows, text
@@ -122,3 +124,31 @@ def test_nothing_is_inline(superuser: Page, failures: Webhook) -> None:
     parts.feed(text(superuser.get("problem", "impact")))
 
     assert parts.found == []
+
+
+def test_one_button_sends_what_all_have_missed(superuser: Page, failures: Webhook) -> None:
+    found = superuser.get("problem", "impact", window="day")
+    assert "Send missed events to 2 webhooks" in text(found)
+
+    asked = superuser.client.post(
+        found.context["recovery_url"], {"action": "send_missed", ACTION_CHECKBOX_NAME: found.context["recovery"]}
+    )
+    sent = superuser.client.post(
+        found.context["recovery_url"],
+        {"action": "send_missed", ACTION_CHECKBOX_NAME: found.context["recovery"], CONFIRMED: "yes"},
+    )
+
+    assert "Send the missed events to these 2 webhooks?" in text(asked)
+    assert sent.status_code == 302
+    assert {replay.webhook_id for replay in Replay.objects.all()} == set(found.context["recovery"])
+    assert {replay.state for replay in Replay.objects.all()} == {Replay.State.RUNNING}
+
+
+def test_webhooks_that_cannot_receive_are_left_out(superuser: Page, failures: Webhook) -> None:
+    failures.disable("Out of order.")
+
+    assert superuser.get("problem", "impact").context["recovery"] == []
+
+
+def test_who_may_not_replay_has_no_button(staff: Callable[..., Page], failures: Webhook) -> None:
+    assert "Send missed events" not in text(staff("nadia", "view_problem", "view_webhook").get("problem", "impact"))

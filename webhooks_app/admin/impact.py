@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
 
 from django import forms
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest
 from django.template.response import TemplateResponse
@@ -20,6 +21,7 @@ from ..maintenance.rollups.reading import Window
 from ..models import DeliveryAttempt, Problem, Webhook, WebhookHealth
 from ..owners import owners
 from .filters import PLATFORM, AnswerForm
+from .missed import MAX_RECOVERED, may_replay
 from .overview import TITLES
 from .owned import OwnedAdmin, manages_all, own_rows
 
@@ -86,6 +88,9 @@ class ImpactPage(OwnedAdmin):
             "webhooks": len(ids),
             "given_up": sum(hit.given_up for hit in hits),
             "most": MOST_PROBLEMS if has_more else 0,
+            "recovery": self._recovery(request, hits),
+            "recovery_url": reverse("admin:webhooks_app_webhook_changelist", current_app=self.admin_site.name),
+            "action_checkbox_name": ACTION_CHECKBOX_NAME,
         }
         return TemplateResponse(request, "admin/webhooks_app/problem/impact.html", context)
 
@@ -114,6 +119,14 @@ class ImpactPage(OwnedAdmin):
             hit.webhooks.append(webhook)
             hit.given_up += (health.recent if health else {}).get(window.value, {}).get("given_up", 0)
         return sorted(hits.values(), key=lambda hit: (-hit.given_up, hit.account))
+
+    def _recovery(self, request: HttpRequest, hits: Sequence[Hit]) -> list[str]:
+        """Return the webhooks to send missed events to: those that can receive, of the accounts hit most."""
+        if not may_replay(request):
+            return []
+        webhooks = [webhook for hit in hits for webhook in hit.webhooks]
+        ready = [each.pk for each in webhooks if each.status == Webhook.Status.ACTIVE and each.deleted_at is None]
+        return ready[:MAX_RECOVERED]
 
 
 def _query(window: Window, cause: Mapping[str, str], owner: Any) -> str:

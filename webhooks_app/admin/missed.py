@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from django.contrib import admin, messages
@@ -11,7 +13,7 @@ from django.http.response import HttpResponseBase
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
-from django.utils.translation import gettext
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from ..models import Replay, Webhook
@@ -20,6 +22,9 @@ from ..operations.replays import missed_since
 from ..operations.rights import REPLAY
 from .actions import ActingAdmin
 from .owned import actor_of
+
+MAX_RECOVERED = 50
+"""Webhooks whose missed events are sent by one action."""
 
 
 def may_replay(request: HttpRequest) -> bool:
@@ -43,11 +48,19 @@ class MissedEvents(ActingAdmin):
 
     @admin.action(description=_("Send missed events"), permissions=["replay"])
     def send_missed(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        """Replay the events missed since the first failing period of the last week, and lead to the progress."""
+        """Replay the events missed since the first failing period of the last week, and lead to the progress.
+
+        Of several webhooks each is counted for a share of the time. Workers continue.
+        """
+        number = queryset.count()
+        if number > MAX_RECOVERED:
+            text = gettext("Select at most %(number)d webhooks.")
+            self.message_user(request, text % {"number": MAX_RECOVERED}, messages.ERROR)
+            return None
         return self.ask_and_carry_out(
             request,
             queryset,
-            replays.send_missed,
+            partial(replays.send_missed, max_seconds=replays.COUNT_SECONDS / max(1, number)),
             action="send_missed",
             history=_what_happened,
             leads_to=lambda _webhook, replay: self._replay_url(replay),
@@ -58,8 +71,10 @@ class MissedEvents(ActingAdmin):
         is_ready = webhook.status == Webhook.Status.ACTIVE and webhook.paused_at is None
         if not is_ready or not self.may_run(request, "send_missed", webhook):
             return {}
+        if not replays.failures_of(webhook):
+            return {}
         found = replays.count_missed(webhook)
-        if found is None or not found.number:
+        if not found.number:
             return {}
         return {"missed": found, "send_missed_url": self.page_url(webhook, "act", "send_missed")}
 
@@ -86,5 +101,14 @@ class MissedEvents(ActingAdmin):
 
 def _what_happened(replay: Replay) -> str:
     if replay.state == Replay.State.COUNTING:
-        return gettext("The missed events are still being counted. Nothing is sent until you start the replay.")
+        return gettext("The missed events are still being counted. They are sent when that is done.")
     return gettext("Started to send the missed events.")
+
+
+def missed_by(webhooks: Sequence[Webhook]) -> list[str]:
+    """Return a sentence about the number of events that ``send_missed`` would send."""
+    found = [replays.count_missed(webhook) for webhook in webhooks]
+    number = sum(missed.number for missed in found)
+    if any(missed.has_more for missed in found):
+        return [gettext("At least %(number)d events were missed.") % {"number": number}]
+    return [ngettext("%(number)s event was missed.", "%(number)s events were missed.", number) % {"number": number}]

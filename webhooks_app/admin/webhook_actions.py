@@ -28,7 +28,7 @@ from ..routing.preview import preview_filter
 from ..routing.report import try_filter
 from .actions import ActingAdmin
 from .display import delivery_urls, shows_deliveries
-from .missed import MissedEvents
+from .missed import MissedEvents, missed_by
 from .owned import actor_of, visible_event_types
 from .rotating_keys import KeyRotation
 
@@ -155,7 +155,7 @@ class WebhookActions(KeyRotation, MissedEvents, FilterTrial):
         }.get(action, True)
 
     def consequences(self, action: str, items: list[Webhook]) -> list[str]:
-        return pending_of_webhooks(action, items)
+        return missed_by(items) if action == "send_missed" else pending_of_webhooks(action, items)
 
     def delete(self, item: Webhook, *, actor: BaseActor, reason: str = "") -> None:
         lifecycle.delete(item, actor=actor, reason=reason)

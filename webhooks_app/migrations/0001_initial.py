@@ -844,6 +844,7 @@ class Migration(migrations.Migration):
                         default=webhooks_app.database.clock.now, editable=False, verbose_name="created"
                     ),
                 ),
+                ("starts_when_counted", models.BooleanField(default=False, editable=False)),
                 ("started_at", models.DateTimeField(editable=False, null=True, verbose_name="started")),
                 ("finished_at", models.DateTimeField(editable=False, null=True, verbose_name="finished")),
                 (

@@ -128,6 +128,8 @@ class Replay(Audited):
     """The failing periods in its time range at planning, as returned by ``FailingPeriod.as_json``."""
     sample = models.JSONField(_("sample"), default=list, editable=False)
     created_at = models.DateTimeField(_("created"), default=now, editable=False)
+    starts_when_counted = models.BooleanField(default=False, editable=False)
+    """Whether it is started by the step that completes the count, without a person who has seen the number."""
     started_at = models.DateTimeField(_("started"), null=True, editable=False)
     finished_at = models.DateTimeField(_("finished"), null=True, editable=False)
 

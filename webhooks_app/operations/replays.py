@@ -38,11 +38,13 @@ def plan(
     event_types: Sequence[str] = (),
     states: Sequence[str] | None = None,
     rate: float | None = None,
+    starts_when_counted: bool = False,
     max_seconds: float = COUNT_SECONDS,
 ) -> Replay:
-    """Save and count a replay, with the defaults of ``plan_replay``. Nothing is sent before ``start``.
+    """Save and count a replay, with the defaults of ``plan_replay``.
 
-    Counting takes at most ``max_seconds`` here, and continues in the background.
+    Nothing is sent before ``start``, unless it starts when it is counted. Counting takes at most ``max_seconds`` here,
+    and continues in the background.
 
     Raises django.core.exceptions.ValidationError with the problems by field, and WebhookStateError for a webhook that
     is deleted, not subscribed to one of the types, or has too many open replays.
@@ -57,8 +59,10 @@ def plan(
             states=states,
             rate=rate,
             requested_by=actor.account,
+            starts_when_counted=starts_when_counted,
         )
-    count(replay.alias, replay, DatabaseClock(replay.alias), max_seconds=max_seconds)  # without the lock
+    with acting(actor):  # without the lock of the webhook
+        count(replay.alias, replay, DatabaseClock(replay.alias), max_seconds=max_seconds)
     return replay
 
 
@@ -67,28 +71,19 @@ def recover_missed(webhook: Webhook, *, actor: BaseActor) -> Replay:
     return plan(webhook, actor=actor)
 
 
-def send_missed(webhook: Webhook, *, actor: BaseActor) -> Replay:
-    """Plan the replay of ``recover_missed`` and start it, unless it is still being counted after a second.
+def send_missed(webhook: Webhook, *, actor: BaseActor, max_seconds: float = COUNT_SECONDS) -> Replay:
+    """Plan the replay of ``recover_missed``, which starts when it is counted: here, or by a worker if it takes longer.
 
-    The state of the returned replay says what happened: a replay in the state "counting" must be started by a person.
     Raises as ``plan`` and ``start``. A plan whose start is refused is cancelled, with the refusal as its reason.
     """
-    replay = recover_missed(webhook, actor=actor)
-    if replay.state != Replay.State.READY:
-        return replay
-    try:
-        start(replay, actor=actor)
-    except WebhookStateError as error:
-        cancel(replay, actor=actor, reason=str(error))
-        raise
+    replay = plan(webhook, actor=actor, starts_when_counted=True, max_seconds=max_seconds)
+    if replay.state == Replay.State.CANCELLED:
+        raise WebhookStateError(replay.state_reason)
     return replay
 
 
-def count_missed(webhook: Webhook) -> Missed | None:
-    """Return the number of events that ``recover_missed`` would send; None without a failing period in the last week.
-
-    The number is a lower bound if there are very many events.
-    """
+def count_missed(webhook: Webhook) -> Missed:
+    """Return the number of events that ``recover_missed`` would send, a lower bound if there are very many."""
     _fold(webhook.alias)
     return planning.count_missed(webhook)
 

@@ -41,8 +41,11 @@ def plan_replay(
     states: Sequence[str] | None = None,
     rate: float | None = None,
     requested_by: Any = None,
+    starts_when_counted: bool = False,
 ) -> Replay:
     """Save a replay in the caller's transaction, with the webhook locked. It is counted next, and then started.
+
+    With ``starts_when_counted``, whichever process completes the count starts it. Otherwise somebody has to.
 
     By default it covers the missed, given up and cancelled events of all subscribed types, since the beginning of the
     first failing period of the last week. Events before the creation of the webhook, or after now, are never included.
@@ -66,6 +69,7 @@ def plan_replay(
         states=missing_outcomes() if states is None else list(dict.fromkeys(states)),
         rate=rate,
         requested_by=requested_by,
+        starts_when_counted=starts_when_counted,
     )
     replay.failing = [
         period.as_json() for period in failing_periods(webhook, since=begin) if period.began_at < replay.until
@@ -129,13 +133,8 @@ class Missed(NamedTuple):
     """Whether later events were not examined."""
 
 
-def count_missed(webhook: Webhook) -> Missed | None:
-    """Count the events that ``plan_replay`` covers by default, among at most ``MOST_COUNTED``; save nothing.
-
-    Return None without a failing period in the last week.
-    """
-    if not failing_periods(webhook):
-        return None
+def count_missed(webhook: Webhook) -> Missed:
+    """Count the events that ``plan_replay`` covers by default, among at most ``MOST_COUNTED``; save nothing."""
     end = timezone.now() + ONE_TICK
     since = min(missed_since(webhook), end)
     draft = Replay(webhook=webhook, since=since, until=end, states=missing_outcomes())

@@ -15,6 +15,7 @@ from datetime import datetime
 from django.db import connections, transaction
 
 from ..database.sql import writing
+from ..exceptions import WebhookStateError
 from ..models import Delivery, Event, QueueEntry, Replay, Webhook
 from ..models.fields import compact_json
 from ..models.hold import in_flight_limit, standing_reason
@@ -79,7 +80,20 @@ def _count(using: str, replay: Replay, now: datetime) -> float | None:
     if found.is_last:
         replay.state = Replay.State.READY
     _move(replay, found, "matched", "sample", "state")
+    if found.is_last and replay.starts_when_counted:
+        return _start(using, replay)
     return None if found.is_last else AT_ONCE
+
+
+def _start(using: str, replay: Replay) -> float | None:
+    """Start a counted replay. If that is refused, cancel it, with the refusal as its reason."""
+    try:
+        with transaction.atomic(using=using):
+            replay.start()
+    except WebhookStateError as error:
+        replay.cancel(str(error))
+        return None
+    return AT_ONCE
 
 
 def _send(using: str, replay: Replay, now: datetime) -> float | None:
