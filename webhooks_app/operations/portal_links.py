@@ -23,6 +23,8 @@ __all__ = ["LinkSession", "create_link", "open_link", "revoke_links", "session_o
 MAX_AGE = timedelta(days=7)
 """The longest time in which a link can be opened."""
 
+LINKS_AT_A_TIME = 500
+
 RIGHTS = tuple(str(access.name).lower() for access in Access)
 
 
@@ -83,14 +85,15 @@ def revoke_links(owner: Any = None, user: Any = None, *, actor: BaseActor = PROJ
     using = router.db_for_write(PortalLink)
     rows = PortalLink.objects.using(using)
     wanted = {name: each for name, each in {"owner": owner, "user": user}.items() if each is not None}
+    number = 0
     with acting(actor), writing(using, PortalLink):
-        links = list(rows.filter(**wanted).select_for_update().order_by("pk"))
-        for link in links:
-            actor.require(FORGET_OWNER, link.owner_id)
-            if link.opened_at:
-                link.audit(Action.LINK_REVOKED)
-        rows.filter(pk__in=[link.pk for link in links]).delete()
-    return len(links)
+        while links := list(rows.filter(**wanted).select_for_update().order_by("pk")[:LINKS_AT_A_TIME]):
+            for link in links:
+                actor.require(FORGET_OWNER, link.owner_id)
+                if link.opened_at:
+                    link.audit(Action.LINK_REVOKED)
+            number += rows.filter(pk__in=[link.pk for link in links]).delete()[0]
+    return number
 
 
 def end(session: LinkSession) -> None:

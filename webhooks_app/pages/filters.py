@@ -49,7 +49,7 @@ def limits_of(period: str) -> tuple[datetime, datetime]:
     now = timezone.localtime() if settings.USE_TZ else timezone.now()
     today, day = now.replace(hour=0, minute=0, second=0, microsecond=0), timedelta(days=1)
     return {
-        "hour": (now - timedelta(hours=1), now + day),
+        "hour": (timezone.now() - timedelta(hours=1), now + day),  # not of the clock on the wall
         "today": (today, today + day),
         "yesterday": (today - day, today),
         "week": (now - timedelta(days=7), now + day),

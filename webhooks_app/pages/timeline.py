@@ -157,9 +157,10 @@ def timeline_of(
     returns the URL of a delivery's page. The cost is limited, regardless of the number of webhooks.
     """
     recipients = _recipients(read)
-    lanes = _loaded(deliveries, recipients[:MAX_LANES])
-    if not lanes:
+    loaded = _loaded(deliveries, recipients[:MAX_LANES])
+    if not loaded:
         return None
+    shown, lanes = [recipient for recipient, _lane in loaded], [lane for _recipient, lane in loaded]
     began = time_of(event.pk)
     emitted = Step(kind="emitted", what=gettext("Emitted"), at=began)
     by_lane = [_in_order(steps, began) for steps in _steps(event, lanes, url=url)]
@@ -168,7 +169,7 @@ def timeline_of(
         steps=_in_order([emitted, *chain(*by_lane)], began),
         lanes=[
             _lane(number, lane[-1], recipient.state, steps, x_of, began)
-            for number, (recipient, lane, steps) in enumerate(zip(recipients, lanes, by_lane, strict=False))
+            for number, (recipient, lane, steps) in enumerate(zip(shown, lanes, by_lane, strict=True))
         ],
         ticks=_ticks(x_of, began),
         description=_description(recipients),
@@ -189,12 +190,12 @@ def _recipients(read: Iterable[Read]) -> list[Recipient]:
     return sorted(found, key=lambda recipient: GRAVEST_FIRST.index(recipient.state))
 
 
-def _loaded(deliveries: DeliveryQuerySet, recipients: Sequence[Recipient]) -> list[list[Delivery]]:
-    """Return the deliveries of each recipient, in order."""
+def _loaded(deliveries: DeliveryQuerySet, recipients: Sequence[Recipient]) -> list[tuple[Recipient, list[Delivery]]]:
+    """Return the recipients whose deliveries still exist, each with its deliveries in order."""
     ids = [pk for recipient in recipients for pk in recipient.delivery_ids][:MAX_DELIVERIES]
     loaded = {delivery.pk: delivery for delivery in by_id(deliveries, ids)}
-    lanes = [[loaded[pk] for pk in recipient.delivery_ids if pk in loaded] for recipient in recipients]
-    return [lane for lane in lanes if lane]
+    lanes = [(each, [loaded[pk] for pk in each.delivery_ids if pk in loaded]) for each in recipients]
+    return [(recipient, lane) for recipient, lane in lanes if lane]
 
 
 # Steps

@@ -131,6 +131,7 @@ class LinkPage(SafePage):
             sentences=[scope_of(session.access), _("This link opens the pages once, for an hour.")],
             submit=_("Open"),
             new_tab=self.request.path if is_framed(self.request) else "",
+            link_session=None,  # another visit, whose button to leave has another CSRF secret
         )
 
 

@@ -123,8 +123,8 @@ def is_framed(request: HttpRequest) -> bool:
 
 
 def harden(response: HttpResponseBase, *, may_be_framed: bool) -> None:
-    """Add the headers of all pages."""
-    ancestors = settings.PORTAL_FRAME_ANCESTORS if may_be_framed else NONE
+    """Add the headers of all pages. Without a policy of ours, nothing would limit the sites of a frame."""
+    ancestors = settings.PORTAL_FRAME_ANCESTORS if may_be_framed and settings.PORTAL_CSP else NONE
     response.headers["Cache-Control"] = "no-store, private"
     response.headers.setdefault("Referrer-Policy", "same-origin")
     if settings.PORTAL_CSP:

@@ -177,8 +177,10 @@ function focusSearch(event) {
   }
 }
 
-// The next page has its times in the zone of the browser. Each page names its zone.
+// The next page has its times in the zone of the browser. Each page names its zone. A form with times is read in the
+// zone of its page, so that page must not change it.
 function rememberTimeZone(page) {
+  if (page.querySelector('input[type="datetime-local"]')) return;
   const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
   if (zone && zone !== page.dataset.timezone) {
     const scope = location.protocol === "https:" ? "SameSite=None; Secure; Partitioned" : "SameSite=Lax";
