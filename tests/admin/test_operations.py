@@ -204,6 +204,7 @@ def test_the_number_of_queries_does_not_grow(
             WorkerProcess.objects.create(id=f"{number} {pid}", pid=pid, started_at=now, seen_at=now)
 
     work(1)
+    asked()  # the first request of a process fills caches
     few = asked()
     work(20)
 

@@ -105,6 +105,7 @@ class EventAdmin(ReadOnlyAdmin, ExportingAdmin):
     id_lookups = (("evt", "pk"),)
     search_help_text = _("An ID (evt_…), a reference or an account name.")
     list_display = ("id", "type_and_kind", "owner_name", "delivered", "created")
+    exported_at_a_time = 50  # as in the list, which counts the recipients of a page within a limit
     exported = {  # noqa: RUF012
         "type_and_kind": {"type": "type", "is_test": "is_test"},
         "owner_name": {"account": account_of},

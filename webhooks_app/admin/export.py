@@ -87,6 +87,7 @@ class ExportingAdmin(OwnedAdmin):
     """Admin whose list can be exported: the rows that the user sees in it, with the values of the columns shown."""
 
     exported: ClassVar[Exported]
+    exported_at_a_time: ClassVar[int | None] = None
 
     def get_urls(self) -> list[URLPattern]:
         view = self.admin_site.admin_view(self.export_view)
@@ -120,9 +121,8 @@ class ExportingAdmin(OwnedAdmin):
         shown = {"": {"id": "pk"}, **self.exported}
         columns = {"", *(str(column) for column in self.get_list_display(request))}
         values = {key: of for column, under in shown.items() if column in columns for key, of in under.items()}
-        return _encoded(
-            changes.pages(request, ROWS_PER_PAGE), values, FORMATS[name], self._audited(request, changes, name)
-        )
+        pages = changes.pages(request, self.exported_at_a_time or ROWS_PER_PAGE)
+        return _encoded(pages, values, FORMATS[name], self._audited(request, changes, name))
 
     def _audited(self, request: HttpRequest, changes: KeysetChangeList, name: str) -> AuditEntry:
         query = SECRET_OF_KEY.sub(r"\1", changes.get_query_string().lstrip("?"))[:MAX_QUERY]

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from ..maintenance.health import Rule
@@ -61,7 +60,8 @@ def forecast(using: str) -> Forecast | None:
     if "by_hold" not in facts:
         return None
     as_of = datetime.fromisoformat(facts["at"])
-    held = {HoldReason(reason).label if reason else READY: number for reason, number in facts["by_hold"].items()}
+    reasons = dict(HoldReason.choices)
+    held = {reasons.get(reason, reason) or READY: number for reason, number in facts["by_hold"].items()}
     minutes = {datetime.fromisoformat(minute): number for minute, number in facts["by_minute"].items()}
     frame, shapes = _drawn(as_of, minutes)
     return Forecast(
@@ -86,11 +86,11 @@ def disabled_soon(using: str) -> list[Disabling]:
     rule = Rule.configured()
     if not rule.disables:
         return []
-    since = timezone.now() - rule.after - timedelta(hours=1)
-    failing = WebhookHealth.objects.using(using).filter(failing_since__gte=since).order_by("failing_since")
+    active = Webhook.objects.using(using).active()
+    failing = WebhookHealth.objects.using(using).filter(failing_since__isnull=False, webhook__in=active)
     found = [
         Disabling(health.webhook, moment(at), health.given_up_count)
-        for health in failing.select_related("webhook")[:MAX_READ]
-        if not health.webhook.is_deleted and (at := disables_at(health.webhook, health)) is not None
+        for health in failing.order_by("failing_since").select_related("webhook")[:MAX_READ]
+        if (at := disables_at(health.webhook, health)) is not None
     ]
     return found[:MAX_DISABLED]

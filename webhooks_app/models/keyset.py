@@ -201,7 +201,7 @@ def _firsts(rows: QuerySet[Any], is_upwards: bool, parts: Parts) -> list[tuple[s
     """
     others: Any = rows.model._meta.get_field(parts.field).related_model
     of_part = rows.filter(**{parts.field: OuterRef("pk")}).order_by("pk" if is_upwards else "-pk")
-    found = others._default_manager.using(rows.db).filter(pk__in=parts.ids).order_by()
+    found = others._base_manager.using(rows.db).filter(pk__in=parts.ids).order_by()  # noqa: SLF001 - public API
     firsts = found.values_list(Subquery(of_part.values("pk")[:1]), "pk")
     return sorted(((first, pk) for first, pk in firsts if first is not None), reverse=not is_upwards)
 

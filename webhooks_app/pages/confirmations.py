@@ -201,7 +201,8 @@ def pending_of_webhooks(action: str, webhooks: Sequence[Webhook]) -> list[str]:
     """Return a sentence about the pending deliveries of webhooks if an action ends, holds or sends them."""
     if action not in ("disable", "delete", "pause", "resume"):
         return []
-    number = QueueEntry.objects.filter(webhook__in=[webhook.pk for webhook in webhooks])[: MAX_COUNTED + 1].count()
+    waiting = QueueEntry.objects.unclaimed().filter(webhook__in=[webhook.pk for webhook in webhooks])
+    number = waiting[: MAX_COUNTED + 1].count()
     if not number:
         return [gettext("No delivery is pending.")]
     if action == "pause":
