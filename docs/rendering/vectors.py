@@ -10,6 +10,7 @@ from webhooks_app.signatures import sign
 FILE = Path(__file__).parents[1] / "_static" / "vectors.json"
 SECRET = "whsec_3qmX0XrTQd0cZ9m2sU1yVbWlPg7kEo5nHaJiRf4tLhc"  # noqa: S105 - published
 OTHER_SECRET = "whsec_N7e2vKq0bT9xLrC4uYd8sWgZ1oPfJmHiA5tRnXkVbQw"  # noqa: S105 - published
+THIRD_SECRET = "whsec_d5TqZrX8oLw2VnYc7bKe1GsHj4uMfPa9iRtNxWkQv3E"  # noqa: S105 - published
 TIME = 1767268800
 BODY = (
     '{"id":"evt_019b796dd6001f6d6a3c9f0e5b7d2a41","type":"invoice.paid","created":"2026-01-01T12:00:00.000000Z",'
@@ -29,6 +30,12 @@ def vectors() -> str:
         _vector("body parsed and written again", body=json.dumps(json.loads(BODY)), genuine=False),
         _vector("changed timestamp", timestamp=str(TIME + 1), genuine=False),
         _vector("another secret", secret=OTHER_SECRET, genuine=False),
+        _vector("current secret in a rotation", previous=_signature(secret=OTHER_SECRET)),
+        _vector("previous secret in a rotation", secret=OTHER_SECRET, previous=_signature(secret=OTHER_SECRET)),
+        _vector(
+            "another secret in a rotation", secret=THIRD_SECRET, previous=_signature(secret=OTHER_SECRET), genuine=False
+        ),
+        _vector("too old in a rotation", now=TIME + 301, previous=_signature(), genuine=False),
         _vector("shortened signature", signature=_signature()[:-1], genuine=False),
         _vector("signature without its prefix", signature=_signature().removeprefix("sha256="), genuine=False),
         _vector("no signature", signature="", genuine=False),
@@ -41,12 +48,13 @@ def vectors() -> str:
 
 
 def _vector(name: str, *, genuine: bool = True, **changes: object) -> dict[str, object]:
-    given = {"secret": SECRET, "timestamp": str(TIME), "signature": _signature(), "body": BODY, "now": TIME}
+    headers = {"timestamp": str(TIME), "signature": _signature(), "previous": ""}
+    given = {"secret": SECRET, **headers, "body": BODY, "now": TIME}
     return {"name": name, **given, **changes, "genuine": genuine}
 
 
-def _signature(timestamp: str = str(TIME), body: str = BODY) -> str:
-    return sign(SECRET, timestamp, body.encode())
+def _signature(timestamp: str = str(TIME), body: str = BODY, secret: str = SECRET) -> str:
+    return sign(secret, timestamp, body.encode())
 
 
 if __name__ == "__main__":

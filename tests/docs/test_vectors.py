@@ -16,12 +16,13 @@ from tests.support.missing import skip_without
 from .pages import DOCS
 
 VECTORS = json.loads(vectors())["vectors"]
+NAMES = ("secret", "timestamp", "signature", "previous", "body", "now")
 PAGE = (DOCS / "integrators" / "verifying.md").read_text()
 
 RUBY = """
 STDIN.each_line do |line|
-  secret, timestamp, signature, body, now = line.chomp.split(",").map { |part| [part].pack("H*") }
-  puts genuine?(secret, timestamp, signature, body, now.to_i)
+  secret, timestamp, signature, previous, body, now = line.chomp.split(",").map { |part| [part].pack("H*") }
+  puts genuine?(secret, timestamp, signature, previous, body, now.to_i)
 end
 """
 JAVA = """
@@ -33,7 +34,7 @@ class Check {
         for (String line; (line = lines.readLine()) != null; ) {
             String[] given = line.split(",");
             System.out.println(WebhookSignature.isGenuine(text(given[0]), text(given[1]), text(given[2]),
-                HexFormat.of().parseHex(given[3]), Long.parseLong(text(given[4]))));
+                text(given[3]), HexFormat.of().parseHex(given[4]), Long.parseLong(text(given[5]))));
         }
     }
 }
@@ -54,7 +55,8 @@ public static class Check
         {
             string[] given = line.Split(',');
             Console.WriteLine(WebhookSignature.IsGenuine(
-                Text(given[0]), Text(given[1]), Text(given[2]), Bytes(given[3]), long.Parse(Text(given[4]))));
+                Text(given[0]), Text(given[1]), Text(given[2]), Text(given[3]), Bytes(given[4]),
+                long.Parse(Text(given[5]))));
         }
     }
 }
@@ -79,8 +81,9 @@ func text(digits string) string {
 func main() {
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
 		given := strings.Split(lines.Text(), ",")
-		now, _ := strconv.ParseInt(text(given[4]), 10, 64)
-		fmt.Println(IsGenuine(text(given[0]), text(given[1]), text(given[2]), []byte(text(given[3])), now))
+		now, _ := strconv.ParseInt(text(given[5]), 10, 64)
+		body := []byte(text(given[4]))
+		fmt.Println(IsGenuine(text(given[0]), text(given[1]), text(given[2]), text(given[3]), body, now))
 	}
 }
 """
@@ -133,11 +136,7 @@ def answers(folder: Path, program: str, *arguments: str) -> list[bool]:
     """Return the line printed for each vector, or skip without the program."""
     if shutil.which(program) is None:
         skip_without(f"{program} was not found")
-    lines = "".join(
-        ",".join(str(vector[name]).encode().hex() for name in ("secret", "timestamp", "signature", "body", "now"))
-        + "\n"
-        for vector in VECTORS
-    )
+    lines = "".join(",".join(str(vector[name]).encode().hex() for name in NAMES) + "\n" for vector in VECTORS)
     done = subprocess.run([program, *arguments], cwd=folder, input=lines, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return [line.lower() == "true" for line in done.stdout.splitlines()]

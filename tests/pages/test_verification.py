@@ -16,7 +16,7 @@ HEADINGS = {"python": "Python", "javascript": "JavaScript", "php": "PHP", "go": 
 class OwnNames(NativeSignature):
     name = "own"
     signature_header = "Acme-Signature"
-    header_names = ("Acme-Signature", "Acme-Timestamp", "Acme-Event", "Acme-Signature-Previous")
+    header_names = ("Acme-Signature", "Acme-Timestamp", "Acme-Event", "Acme-Before")
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -29,6 +29,7 @@ def test_the_code_has_the_headers_of_the_scheme(language: str) -> None:
     code = code_in(language, OwnNames()).lower().replace("_", "-")
 
     assert "acme-signature" in code
+    assert "acme-before" in code
     assert "acme-timestamp" in code
     assert "x-webhook" not in code
 

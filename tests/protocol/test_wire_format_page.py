@@ -89,8 +89,9 @@ def event_body(**changes):
     return json.dumps(event | changes, ensure_ascii=False).encode()
 
 
-def headers_for(body, *, secret=SECRET, age=0):
-    return dict(signed_headers(secret, int(time.time()) - age, json.loads(body)["type"], body))
+def headers_for(body, *, secret=SECRET, previous_secret="", age=0):
+    timestamp, event_type = int(time.time()) - age, json.loads(body)["type"]
+    return dict(signed_headers(secret, timestamp, event_type, body, previous_secret=previous_secret))
 
 
 def test_an_example_confirms_a_genuine_event_and_its_duplicate(address):
@@ -99,6 +100,21 @@ def test_an_example_confirms_a_genuine_event_and_its_duplicate(address):
     answers = [requests.post(address, body, headers=headers_for(body), timeout=10) for _ in range(2)]
 
     assert [answer.status_code for answer in answers] == [200, 200]
+
+
+@pytest.mark.parametrize(
+    "secrets",
+    [
+        pytest.param({"secret": SECRET, "previous_secret": "the old secret"}, id="current"),
+        pytest.param({"secret": "the new secret", "previous_secret": SECRET}, id="previous"),
+    ],
+)
+def test_an_example_accepts_either_secret_of_a_rotation(address, secrets):
+    body = event_body(id=f"evt_{time.time_ns()}")
+
+    answer = requests.post(address, body, headers=headers_for(body, **secrets), timeout=10)
+
+    assert answer.status_code == 200
 
 
 def test_an_example_answers_the_challenge(address):
@@ -114,6 +130,9 @@ def test_an_example_answers_the_challenge(address):
     "headers",
     [
         pytest.param(headers_for(event_body(), secret="another secret"), id="another secret"),
+        pytest.param(
+            headers_for(event_body(), secret="another secret", previous_secret="a third one"), id="rotation of others"
+        ),
         pytest.param(headers_for(event_body(id="evt_2")), id="another body"),
         pytest.param(headers_for(event_body(), age=400), id="old"),
         pytest.param(headers_for(event_body(), age=-86_400), id="from the future"),

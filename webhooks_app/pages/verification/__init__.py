@@ -39,7 +39,8 @@ def samples_for(schemes: Iterable[BaseSignature]) -> list[Sample]:
 def code_in(language: str, scheme: BaseSignature) -> str:
     """Return the code in a language, with the names of the headers of the scheme."""
     code = _stored(language)
-    for name, own in zip(NativeSignature.header_names, scheme.header_names, strict=False):
+    names = zip(NativeSignature.header_names, scheme.header_names, strict=False)
+    for name, own in sorted(names, key=lambda pair: -len(pair[0])):  # one name is the beginning of another
         for spelling, replacement in zip(_spellings(name), _spellings(own), strict=True):
             code = code.replace(spelling, replacement)
     return code
