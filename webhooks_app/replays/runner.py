@@ -91,7 +91,7 @@ def _start(using: str, replay: Replay) -> float | None:
         with transaction.atomic(using=using):
             replay.start()
     except WebhookStateError as error:
-        replay.cancel(str(error))
+        replay.cancel(error.args[0])  # with its code
         return None
     return AT_ONCE
 
