@@ -47,13 +47,20 @@ def test_a_new_webhook_shows_its_secret_once(amina: Customer) -> None:
     again = amina.client.get(shown.request["PATH_INFO"])
     assert webhook.owner == amina.user
     assert webhook.secret in text(shown)
-    assert f"listen_webhooks --port 9000 --secret {webhook.secret}" in text(shown)
+    assert f"listen_webhooks --port 9000 --secret={webhook.secret}" in text(shown)
     assert f"WEBHOOK_SECRET={webhook.secret} PORT=9000 python3 receiver.py" in text(shown)
     assert "Verification in progress" in text(shown)
     assert webhook.secret not in text(again)
     assert "already been shown" in text(again)
     entry = AuditEntry.objects.get(subject=webhook.pk, action="webhook.created")
     assert (entry.via, entry.actor) == (Via.PORTAL, amina.user)
+
+
+def test_the_command_for_an_ordinary_url_has_a_free_port(amina: Customer) -> None:
+    shown = amina.post("webhook-new", **{**NEW, "url": "https://receiver.example.com/hooks"})
+
+    assert "listen_webhooks --port 8001 --secret=" in text(shown)
+    assert "PORT=8001 python3 receiver.py" in text(shown)
 
 
 def test_a_form_that_is_sent_twice_creates_one_webhook(amina: Customer) -> None:

@@ -33,6 +33,8 @@ from .webhooks import handshake_of
 
 __all__ = ["ActionPage", "RotationPage", "SecretPage", "TestEventPage", "VerificationPage"]
 
+FIRST_UNPRIVILEGED_PORT, RECEIVER_PORT = 1024, 8001
+
 
 class ActionPage(ConfirmationPage):
     """The confirmation of an action."""
@@ -169,9 +171,11 @@ class SecretPage(AccountPage):
 def _receivers(webhook: Webhook, secret: str) -> dict[str, str]:
     """Return the command that starts a receiver in a Django project with this app, and a receiver without Django."""
     port = parse_endpoint(webhook.url, allow_http=True, allowed_networks=ANYWHERE).port
+    if port < FIRST_UNPRIVILEGED_PORT:  # a proxy or a tunnel listens there, and passes requests on
+        port = RECEIVER_PORT
     code = next((each.code for each in samples_for(webhook.schemes) if each.name == "python"), "")
     return {
-        "receiver": f"python manage.py listen_webhooks --port {port} --secret {shlex.quote(secret)}",
+        "receiver": f"python manage.py listen_webhooks --port {port} --secret={shlex.quote(secret)}",
         "receiver_code": code,
         "receiver_command": command_for_python(secret, port),
     }
