@@ -10,7 +10,7 @@ from django.db import OperationalError, connection
 
 from webhooks_app.conf import settings
 from webhooks_app.delivery import recorder as recorder_module
-from webhooks_app.delivery.dispatcher import COLLECT_SECONDS, STOP_GRACE_SECONDS, Dispatcher
+from webhooks_app.delivery.dispatcher import COLLECT_SECONDS, PAUSE_SECONDS_EACH, STOP_GRACE_SECONDS, Dispatcher
 from webhooks_app.delivery.liveness import LOOK_SECONDS
 from webhooks_app.delivery.recording import record
 from webhooks_app.delivery.sending import LOST_SPREAD, finish, request_for
@@ -320,3 +320,22 @@ def test_a_claim_waits_briefly_for_results_that_are_written(dispatcher):
     with dispatcher.turn_to_write():  # no turn is left behind
         assert dispatcher._writing.locked()
     assert not dispatcher._writing.locked()
+
+
+def test_the_pause_after_a_claim_grows_with_the_claim(results, dispatcher):
+    began_at = time.monotonic()
+    dispatcher.pause_after_claim()  # after the eight of ``results``
+    paused_at = time.monotonic()
+
+    assert paused_at - began_at >= len(results) * PAUSE_SECONDS_EACH
+
+
+def test_there_is_no_pause_after_a_turn_that_claimed_nothing(results, dispatcher, monkeypatch):
+    pauses = []
+    monkeypatch.setattr(dispatcher._over, "wait", pauses.append)
+    dispatcher.pause_after_claim()
+    dispatcher.turn(never)
+
+    dispatcher.pause_after_claim()
+
+    assert pauses == [8 * PAUSE_SECONDS_EACH]

@@ -74,6 +74,8 @@ class Claimer:
         """The webhooks of the last claim."""
         self._reported = OncePerWebhook()
         self._look_again_at: datetime | None = None
+        self.claimed = 0
+        """The number of deliveries that the last turn claimed."""
         self.found_nothing = False
         """Whether the last look found nothing due, and no result since has made a delivery due."""
         self.changed = commit_event(using, self.polls, is_woken=is_woken)
@@ -121,6 +123,7 @@ class Claimer:
 
     def turn(self, *, is_stopping: bool, may_claim: bool = True) -> bool:
         """Release unsent claims, then claim if a query is due. Return True if the database was queried."""
+        self.claimed = 0
         has_asked = self._show_life()
         to_release = list(self.take()) if is_stopping else []
         to_release += [self._too_old.popleft() for _ in range(len(self._too_old))]
@@ -245,6 +248,7 @@ class Claimer:
             seconds = self._clock.monotonic() - began_at
             self.polls.looked(found=bool(claims), took_seconds=seconds, is_complete=is_complete)
         self._served = {claim.pick.webhook_id for claim in claims}
+        self.claimed = len(claims)
         if self.queue.look_again_at not in (None, self._look_again_at):
             self._look_again_at = self.queue.look_again_at
             self.polls.look_at(self._look_again_at)

@@ -24,6 +24,10 @@ STOP_GRACE_SECONDS = 10.0
 COLLECT_SECONDS = 0.02
 """How long a claim waits at most while results are written, and results while a claim is written."""
 
+PAUSE_SECONDS = 0.01
+PAUSE_SECONDS_EACH = 0.00015
+"""How long the next claim waits after one, at most and for each delivery that was claimed."""
+
 CLAIMS, RESULTS = "claims", "results"
 """The two users of the database. While results cannot be written, for example on a full disk, nothing is claimed."""
 
@@ -114,6 +118,15 @@ class Dispatcher:
         finally:
             if has_turn:
                 self._writing.release()
+
+    def pause_after_claim(self) -> None:
+        """Let deliveries become due for a moment that is longer after a larger claim.
+
+        Claims therefore grow while more than about 6,600 deliveries become due per second, up to what becomes due in
+        ``PAUSE_SECONDS``, and shrink below that. A single event hardly waits for the one before it.
+        """
+        if self.claimer.claimed:
+            self._over.wait(min(PAUSE_SECONDS, PAUSE_SECONDS_EACH * self.claimer.claimed))
 
     def has_retries(self) -> bool:
         """Return True if retries are pending, including those of earlier processes."""
@@ -243,6 +256,7 @@ class DispatcherThreads:
                 dispatcher.claim_turn(self._is_done)
             if dispatcher.has_claims or dispatcher.is_over:
                 self._notify()
+            dispatcher.pause_after_claim()
             if not dispatcher.is_over:
                 dispatcher.claimer.changed.wait(dispatcher.seconds_to_claim())
 
