@@ -123,6 +123,15 @@ def test_a_filter_by_result_does_not_reveal_the_cause(
     assert delivery.last_result == result
 
 
+def test_a_filter_by_the_time_of_the_end_does_not_reveal_it(member: Page, superuser: Page, unverified: Webhook) -> None:
+    delivery = fail(unverified, errors.name_unknown(NAME))
+    query = {"kind__exact": "all", "finished_after": delivery.created_at.isoformat()}
+
+    found = [page.get("delivery", **query).context["cl"].result_count for page in (member, superuser)]
+
+    assert found == [0, 1]
+
+
 def test_the_end_of_a_failed_verification_is_hidden_from_the_owner(member: Page, unverified: Webhook) -> None:
     delivery = fail(unverified, errors.name_unknown(NAME))
     assert delivery.finished_at is not None

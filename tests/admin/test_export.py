@@ -13,15 +13,18 @@ from weakref import WeakSet
 
 import pytest
 from asgiref.sync import async_to_sync
+from django.conf import settings
 from django.contrib import admin
 from django.db import connection
 from django.test import AsyncClient
 from django.test.utils import CaptureQueriesContext
+from django.utils import translation
 
 from tests.support.rows import make_problem, plan_replay
 from webhooks_app.admin import change_list, export
 from webhooks_app.emission import emit
 from webhooks_app.models import ApiKey, AuditEntry, Delivery, DeliveryAttempt, Webhook
+from webhooks_app.reasons import ReasonText
 
 from .conftest import DATA, Page, shows, text
 
@@ -166,12 +169,29 @@ def test_a_file_is_downloaded_and_not_cached(superuser: Page, webhook: Webhook) 
 
 def test_structured_values_are_json_in_both_formats(superuser: Page, webhook: Webhook) -> None:
     webhook.audit("webhook.changed", {"description": [None, "ours"]})
-    changes = [{"field": "description", "before": "-", "after": "ours"}]
+    changes = [{"field": "description", "before": None, "after": "ours"}]
 
     head, row = csv.reader(io.StringIO(exported(superuser, "auditentry", format="csv").getvalue().decode()))
 
     assert json.loads(row[head.index("changes")]) == changes
     assert rows(exported(superuser, "auditentry", "action__exact=webhook.changed"))[0]["changes"] == changes
+
+
+@pytest.mark.parametrize("model", LISTS)
+@pytest.mark.parametrize("form", ["csv", "ndjson"])
+def test_a_file_is_the_same_in_every_language(superuser: Page, one_of_each: Delivery, model: str, form: str) -> None:
+    webhook = one_of_each.webhook
+    Webhook.objects.update(status="disabled", status_reason=ReasonText("disabled_by_owner"))
+    webhook.audit("webhook.changed", {"retry_notices": [None, True], "owner_id": [None, webhook.owner_id]})
+    query = "action__exact=webhook.changed" if model == "auditentry" else ""
+    files = {}
+
+    for language in ("en", "de"):
+        superuser.client.cookies[settings.LANGUAGE_COOKIE_NAME] = language
+        with translation.override(language):  # streamed after the request
+            files[language] = exported(superuser, model, query, format=form).getvalue()
+
+    assert files["de"] == files["en"]
 
 
 # Memory

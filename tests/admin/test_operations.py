@@ -14,6 +14,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from tests.support.servers.process import free_port
+from webhooks_app.admin import forecast
 from webhooks_app.admin.operations import settings_in_force
 from webhooks_app.conf import SECRETS, setting_types
 from webhooks_app.emission import emit
@@ -209,3 +210,24 @@ def test_the_number_of_queries_does_not_grow(
     work(20)
 
     assert asked() == few <= 37
+
+
+@pytest.mark.parametrize(
+    ("most_read", "note"),
+    [(1000, "The first 50 of 52."), (51, "The first 50 of more than 51.")],
+    ids=["all read", "more than are read"],
+)
+def test_the_number_of_webhooks_that_will_be_disabled_is_shown_if_not_all_are(
+    superuser: Page, monkeypatch: pytest.MonkeyPatch, most_read: int, note: str
+) -> None:
+    monkeypatch.setattr(forecast, "MAX_READ", most_read)
+    since = timezone.now() - timedelta(days=1)
+    made = Webhook.objects.bulk_create(Webhook(url=f"https://{each}.example/", status="active") for each in range(52))
+    failing = {"failing_since": since, "last_given_up_at": timezone.now(), "given_up_count": 100}
+    healths = [WebhookHealth(webhook=webhook, **failing) for webhook in made]
+    WebhookHealth.objects.bulk_create(healths[:50])
+    assert "The first 50" not in text(operations(superuser))
+
+    WebhookHealth.objects.bulk_create(healths[50:])
+
+    assert shows(operations(superuser), note)

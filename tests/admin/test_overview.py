@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from html import unescape
 from itertools import pairwise
 from typing import Any
@@ -17,6 +18,7 @@ from django.utils import timezone
 
 from tests.maintenance.rollups.conftest import make_tally
 from webhooks_app.admin import charts
+from webhooks_app.admin.display import deliveries_url
 from webhooks_app.emission import emit
 from webhooks_app.maintenance.rollups.folding import fold
 from webhooks_app.maintenance.rollups.reading import Counters, HeatRow, Point, Series, Window
@@ -75,14 +77,44 @@ BAR = re.compile(r'class="webhooks-bar" href="([^"]+)" aria-label="([^"]+)"')
 def test_a_bar_leads_to_the_deliveries_of_its_time(superuser: Page, webhook: Webhook, window: str) -> None:
     at = timezone.now()
     make_tally(at, **{webhook.pk: COUNTED})
-    now, older = (first_id_at("dlv", moment) for moment in (at, at - timedelta(days=40)))
-    Delivery.objects.bulk_create([Delivery(id=pk, webhook=webhook, kind="test") for pk in (now, older)])
+    hour = timedelta(hours=1)
+    ids = [first_id_at("dlv", at - number * hour) for number in range(14)]
+    finished = [("succeeded", at)] * 8 + [("given_up", at)] * 2
+    others = [("succeeded", at - 40 * 24 * hour), ("cancelled", at), ("pending", None), ("succeeded", at)]
+    Delivery.objects.bulk_create(
+        Delivery(
+            id=pk, webhook=webhook, state=state, finished_at=finished_at, kind="test" if pk == ids[-1] else "event"
+        )
+        for pk, (state, finished_at) in zip(ids, [*finished, *others], strict=True)
+    )
 
     ((url, label),) = BAR.findall(overview(superuser, window=window))
     listed = superuser.client.get(unescape(url)).context["cl"].result_list
 
-    assert [row.pk for row in listed] == [now]
+    assert [row.pk for row in listed] == ids[:10]
     assert label.endswith(": 8 delivered, 2 given up")
+
+
+@pytest.mark.parametrize("hour", [0, 1], ids=["first", "repeated"])
+def test_the_bars_of_the_repeated_hour_of_autumn_lead_to_their_own_time(
+    superuser: Page, webhook: Webhook, settings: Any, hour: int
+) -> None:
+    settings.TIME_ZONE = "Europe/Berlin"
+    at = datetime(2026, 10, 25, hour, 30, tzinfo=UTC)  # 02:30 in Berlin, twice
+    point = Point(start=at, counters=Counters({"succeeded_at_once": 1, "attempts": 1}))
+    series = Series(points=[point], step_seconds=60)
+    moments = [datetime(2026, 10, 25, each, 30, 30, tzinfo=UTC) for each in (0, 1)]
+    made = [
+        Delivery(id=first_id_at("dlv", moment), webhook=webhook, state="succeeded", finished_at=moment)
+        for moment in moments
+    ]
+    Delivery.objects.bulk_create(made)
+
+    with timezone.override("Europe/Berlin"):
+        (bar,) = charts.shown(series, Window.HOUR, partial(deliveries_url, site="admin"))["bars"]
+        listed = superuser.client.get(bar.url).context["cl"].result_list
+
+    assert listed == [made[hour]]
 
 
 def test_the_bars_of_a_webhook_lead_to_its_own_deliveries(

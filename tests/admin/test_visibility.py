@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.contrib.auth import get_user_model
+from django.urls import reverse
 from django.utils import timezone
 
+from tests.toys.owners import PayingOwners
+from webhooks_app.admin import change_list
 from webhooks_app.event_types import registry
 from webhooks_app.models import Event, Webhook
+from webhooks_app.protocol.ids import first_id_at
 
-from .conftest import Page, text
+from .conftest import Page, shows, text
 
 VIEW = ("view_webhook", "view_event", "view_delivery", "test_webhook", "replay_webhook")
 HIDDEN = ("file.uploaded", "webhook.failing")
@@ -61,3 +67,47 @@ def test_the_list_of_events_has_none_of_hidden_types(tenant: Page) -> None:
 
     assert shown.pk in page
     assert hidden.pk not in page
+
+
+@pytest.fixture
+def of_two(tenant: Page, settings: Any) -> tuple[Page, Any]:
+    """Staff of two accounts: their own sees no file.* type, the other one sees all."""
+    other = get_user_model().objects.create_user("large", last_name="large")
+    settings.WEBHOOKS_OWNERS = "tests.admin.test_visibility.OwnersOfStaff"
+    return tenant, other
+
+
+class OwnersOfStaff(PayingOwners):
+    def visible_to(self, user: Any) -> Any:
+        return get_user_model().objects.all()
+
+
+def test_each_event_is_hidden_by_its_own_owner(of_two: tuple[Page, Any]) -> None:
+    page, other = of_two
+    hidden, shown = (
+        Event.objects.create(type="file.uploaded", owner=owner, created_at=timezone.now())
+        for owner in (page.user, other)
+    )
+
+    listed = page.get("event").context["cl"].result_list
+
+    assert [event.pk for event in listed] == [shown.pk]
+    assert shows(page.get("event", "change", hidden.pk), "Perhaps it was deleted?")
+    assert page.get("event", q=hidden.pk).context["cl"].result_list == []
+    assert page.get("event", q=shown.pk).context["cl"].result_list == [shown]
+
+
+def test_a_list_examines_a_bounded_number_of_hidden_events(tenant: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(change_list, "HORIZON", 10)
+    at = timezone.now()
+    ids = [first_id_at("evt", at - number * timedelta(seconds=1)) for number in range(15)]
+    made = [Event(id=pk, type="file.uploaded", owner=tenant.user, created_at=at) for pk in ids]
+    made[-1].type = "ppt.edit.started"
+    *_hidden, shown = Event.objects.bulk_create(made)
+
+    first = tenant.get("event").context["cl"]
+    second = tenant.client.get(f"{reverse('admin:webhooks_app_event_changelist')}{first.older_url}")
+
+    assert (first.result_list, first.page.is_cut_short) == ([], True)
+    assert second.context["cl"].result_list == [shown]
+    assert tenant.get("event", q=shown.pk).context["cl"].result_list == [shown]

@@ -48,7 +48,7 @@ def test_the_newest_cells_of_the_heat_map_are_in_view_and_the_charts_are_legible
         bar = tab.get_by_role("link", name="25 given up")
         bar.focus()
         bar.press("Enter")
-        tab.wait_for_url("**/delivery/?created_after=**")
+        tab.wait_for_url("**/delivery/?finished_after=**")
 
     assert cells == [True]
     assert contrasts["text"] >= 4.5

@@ -17,7 +17,7 @@ from ..models import AuditEntry
 from ..pages.display import moment
 from .export import ExportingAdmin, account_of
 from .filters import CreatedFilter, OwnerFilter
-from .history import MODELS, changes_of, with_names
+from .history import MODELS, changes_of, stored_changes_of, with_names
 from .owned import ReadOnlyAdmin
 
 MAX_CHANGES_LENGTH = 120
@@ -37,7 +37,7 @@ class AuditEntryAdmin(ReadOnlyAdmin, ExportingAdmin):
         "subject_link": {"subject": "subject"},
         "owner_name": {"account": account_of},
         "by_and_via": {"by": "by", "via": "via"},
-        "changed": {"changes": lambda entry: [change.values for change in changes_of(entry)]},
+        "changed": {"changes": stored_changes_of},
     }
     list_filter = ("action", "via", CreatedFilter, OwnerFilter)
     list_select_related = ("owner",)

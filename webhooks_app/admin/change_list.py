@@ -99,7 +99,7 @@ class KeysetChangeList(ChangeList):
         if parts.field and not parts.are_too_many:
             active = [spec for spec in active if not getattr(spec, "is_by_part", False)]
         by_index = [spec for spec in active if getattr(spec, "is_by_index", False)]
-        if not parts.are_too_many and len(by_index) == len(active):
+        if not parts.are_too_many and len(by_index) == len(active) and not admin.hides_rows(request):
             return Bounds(parts=parts)
         # Parts already cover permissions and search. Without parts, the scope needs the search too.
         scope: Any = self.model._default_manager.all() if parts.field else self._searched(request)
@@ -108,7 +108,8 @@ class KeysetChangeList(ChangeList):
         return Bounds(scope, WHOLE if parts.are_too_many else parts)
 
     def _searched(self, request: HttpRequest) -> Any:
-        return self.model_admin.get_search_results(request, self.root_queryset, self.query)[0]
+        admin: OwnedAdmin = self.model_admin  # type: ignore[assignment]
+        return admin.get_search_results(request, admin.listed_rows(request), self.query)[0]
 
     def _url(self, cursor: Cursor | None) -> str:
         return self.get_query_string({CURSOR_VAR: str(cursor)}) if cursor else ""

@@ -17,6 +17,7 @@ from django.utils import formats, timezone
 from django.utils.translation import gettext
 
 from ..maintenance.rollups.reading import Counters, HeatRow, Series, Window
+from ..models import Delivery
 from ..models.rollup import FAILED, OUTCOMES, RESPONSE_TIME
 from ..pages.display import moment
 
@@ -147,7 +148,7 @@ def outcomes(series: Series, window: Window) -> tuple[Frame, Sequence[Shape]]:
 
 
 def _bars(series: Series, window: Window, url: ListUrl) -> Iterator[Bar]:
-    """Yield the links of the bars with finished deliveries. They lead to the deliveries created in this time."""
+    """Yield the links of the bars with finished deliveries. They lead to just these deliveries."""
     number = len(series.points)
     width, step, every = (WIDTH - RIGHT - LEFT) / number, timedelta(seconds=series.step_seconds), -(-number // MAX_BARS)
     for first in range(0, number, every):
@@ -163,8 +164,10 @@ def _bars(series: Series, window: Window, url: ListUrl) -> Iterator[Bar]:
             "succeeded": succeeded,
             "given_up": given_up,
         }
-        period = {"created_after": f"{start:%Y-%m-%dT%H:%M:%S}", "created_before": f"{end:%Y-%m-%dT%H:%M:%S}"}
-        yield Bar(_round(LEFT + first * width), _round(len(points) * width), url(**period), label)
+        since, until = (at.isoformat(timespec="seconds") for at in (start, end))  # an hour of autumn occurs twice
+        # No delivery is finished before its creation: the list begins at the end of the bar.
+        listed = url(finished_after=since, finished_before=until, created_before=until, kind__exact=Delivery.Kind.EVENT)
+        yield Bar(_round(LEFT + first * width), _round(len(points) * width), listed, label)
 
 
 def sparkline(series: Series) -> Sequence[Shape]:

@@ -17,7 +17,8 @@ from django.utils.translation import gettext_lazy as _
 
 from ..event_types import registry
 from ..models import Delivery, Event, EventReference, IdempotencyKey
-from ..models.keyset import HORIZON
+from ..models.keyset import HORIZON, WHOLE, Parts
+from ..owners import hidden_types
 from ..pages.display import coloured, delivery_rows, moment, pretty_json
 from ..pages.timeline import by_id, deliveries_read, timeline_of
 from ..routing.report import Decision, decide
@@ -25,7 +26,7 @@ from .change_list import KeysetChangeList
 from .display import deliveries_url, delivery_urls, shows_deliveries
 from .export import ExportingAdmin, account_of
 from .filters import CreatedFilter, EventTypeFilter, OwnerFilter, ReferenceFilter
-from .owned import ReadOnlyAdmin, manages_all, own_rows, visible_event_types
+from .owned import ReadOnlyAdmin, actor_of, manages_all, own_rows
 
 MAX_RECIPIENTS = 50
 
@@ -137,9 +138,17 @@ class EventAdmin(ReadOnlyAdmin, ExportingAdmin):
         return bool(getattr(self, name)(event) if hasattr(self, name) else getattr(event, name))
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        seen = visible_event_types(request)
-        hidden = [each.name for each in registry if not each.operational and each.name not in seen]
-        return super().get_queryset(request).exclude(type__in=hidden).defer("body")
+        return self.listed_rows(request).exclude(_hidden(request))
+
+    def listed_rows(self, request: HttpRequest) -> QuerySet[Any]:
+        return super().get_queryset(request).defer("body")
+
+    def hides_rows(self, request: HttpRequest) -> bool:
+        return bool(_hidden(request))
+
+    def parts(self, request: HttpRequest, query: str, filters: Sequence[Any]) -> Parts:
+        """Return one part for each owner, but not for a search, which has an index of its own."""
+        return WHOLE if query else super().parts(request, query, filters)
 
     def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> Any:
         event: Event = kwargs["obj"]
@@ -202,3 +211,14 @@ class EventAdmin(ReadOnlyAdmin, ExportingAdmin):
             return shown
         url = reverse("admin:webhooks_app_webhook_event_type", args=(event.type,), current_app=self.admin_site.name)
         return format_html('<a href="{}">{}</a>', url, shown)
+
+
+def _hidden(request: HttpRequest) -> Q:
+    """Return the condition of the events that the owner policy hides: each owner has its own hidden types."""
+    if manages_all(request):
+        return Q()
+    hidden: dict[tuple[str, ...], list[Any]] = {}
+    for owner in actor_of(request).owners:
+        if names := hidden_types(owner):
+            hidden.setdefault(tuple(names), []).append(owner.pk)
+    return Q(*(Q(owner__in=keys, type__in=names) for names, keys in hidden.items()), _connector=Q.OR)

@@ -18,7 +18,6 @@ from django.http import HttpRequest, HttpResponseBadRequest, HttpResponseNotAllo
 from django.http.response import HttpResponseBase
 from django.urls import URLPattern, path
 from django.utils import timezone
-from django.utils.functional import Promise
 
 from ..models import AuditEntry
 from ..operations.exports import count_exported, record_export
@@ -164,4 +163,4 @@ def _plain(value: Any) -> Any:
     """Return a value as JSON has it: times in UTC."""
     if isinstance(value, datetime):
         return format_time(value if timezone.is_aware(value) else timezone.make_aware(value))
-    return str(value) if isinstance(value, str | Promise) else value
+    return str(value) if isinstance(value, str) else value

@@ -215,6 +215,28 @@ class CreatedFilter(TypedFilter, admin.SimpleListFilter):
             yield "pk__lt", until
 
 
+class FinishedForm(forms.Form):
+    finished_after = forms.DateTimeField(label=_("From"), required=False, widget=MomentInput, validators=WITHIN)
+    finished_before = forms.DateTimeField(label=_("To"), required=False, widget=MomentInput, validators=WITHIN)
+
+
+class FinishedFilter(TypedFilter):
+    """Filter by the time of the success, or of giving up, which the charts count."""
+
+    title = _("finished")
+    parameter_names = ("finished_after", "finished_before")
+    form_class = FinishedForm
+
+    def choices(self, changelist: Any) -> Iterator[Any]:
+        yield self._all(changelist)
+
+    def narrowed(self, rows: QuerySet[Any]) -> QuerySet[Any]:
+        if not self.typed:
+            return rows
+        deliveries = cast("DeliveryQuerySet", rows)
+        return deliveries.finished_within(self.typed.get("finished_after"), self.typed.get("finished_before"))
+
+
 def _days() -> Iterator[tuple[Any, dict[str, str]]]:
     """Yield the labels of today and yesterday, with their beginnings and ends for the form, where users edit them."""
     now = timezone.localtime() if settings.USE_TZ else timezone.now()

@@ -24,8 +24,9 @@ from . import charts
 MINUTE = timedelta(minutes=1)
 MINUTES = 60
 
-MAX_READ, MAX_DISABLED = 1000, 50
-"""Maximum number of failing webhooks that are read, and that are shown."""
+MAX_DISABLED = 50
+MAX_READ = 1000
+"""Failing webhooks that are read for the count of those that will be disabled."""
 
 READY = _("due; the next free workers send them")
 
@@ -36,6 +37,19 @@ class Disabling(NamedTuple):
     webhook: Webhook
     at: Any
     given_up: int
+
+
+class Disablings(NamedTuple):
+    """The first of the webhooks that will be disabled, and the number of all."""
+
+    shown: Sequence[Disabling]
+    number: int
+    has_more: bool
+    """Whether there may be more, because ``MAX_READ`` were read."""
+
+    @property
+    def are_all_shown(self) -> bool:
+        return len(self.shown) == self.number and not self.has_more
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,16 +95,14 @@ def _drawn(as_of: datetime, minutes: Mapping[datetime, int]) -> tuple[charts.Fra
     return frame, [charts.Shape("due", shape.path) for shape in shapes]
 
 
-def disabled_soon(using: str) -> list[Disabling]:
+def disabled_soon(using: str) -> Disablings:
     """Return the webhooks that will be disabled unless a delivery succeeds, in the order of their times."""
     rule = Rule.configured()
     if not rule.disables:
-        return []
+        return Disablings([], 0, has_more=False)
     active = Webhook.objects.using(using).active()
     failing = WebhookHealth.objects.using(using).filter(failing_since__isnull=False, webhook__in=active)
-    found = [
-        Disabling(health.webhook, moment(at), health.given_up_count)
-        for health in failing.order_by("failing_since").select_related("webhook")[:MAX_READ]
-        if (at := disables_at(health.webhook, health)) is not None
-    ]
-    return found[:MAX_DISABLED]
+    read = list(failing.order_by("failing_since").select_related("webhook")[: MAX_READ + 1])
+    found = [(at, health) for health in read[:MAX_READ] if (at := disables_at(health.webhook, health)) is not None]
+    shown = [Disabling(health.webhook, moment(at), health.given_up_count) for at, health in found[:MAX_DISABLED]]
+    return Disablings(shown, len(found), has_more=len(read) > MAX_READ)

@@ -29,10 +29,6 @@ class Change(NamedTuple):
     after: str
     is_first: bool
 
-    @property
-    def values(self) -> dict[str, str]:
-        return {"field": self.name, "before": self.before, "after": self.after}
-
     def __str__(self) -> str:
         return f"{self.name}: {self.after}" if self.is_first else f"{self.name}: {self.before} → {self.after}"
 
@@ -64,6 +60,21 @@ def changes_of(entry: Any) -> list[Change]:
         before, after = (_account(entry, value) if name == "owner_id" else _text(value) for value in values)
         changes.append(Change(_label(model, name), before, after, is_first=values[0] is None))
     return changes
+
+
+def stored_changes_of(entry: Any) -> list[dict[str, Any]]:
+    """Return the changes of an entry from ``with_names()`` as they are stored, the same in every language.
+
+    An account that the user may not name is ``"hidden"``.
+    """
+    return [
+        {"field": name, "before": _stored(entry, name, before), "after": _stored(entry, name, after)}
+        for name, (before, after) in entry.changes.items()
+    ]
+
+
+def _stored(entry: Any, name: str, value: Any) -> Any:
+    return value if name != "owner_id" or value is None else _named(entry, value) or "hidden"
 
 
 class AuditedAdmin(OwnedAdmin):
@@ -102,8 +113,13 @@ def _label(model: Any, name: str) -> str:
 def _account(entry: Any, pk: Any) -> str:
     if pk is None:
         return _text(pk)
+    return _named(entry, pk) or gettext("an account")
+
+
+def _named(entry: Any, pk: Any) -> str | None:
+    """Return the name of the account with this key, None if the user may not name it."""
     is_current = entry.names_owner and entry.owner is not None and str(entry.owner_id) == str(pk)
-    return owners().label(entry.owner) if is_current else gettext("an account")
+    return owners().label(entry.owner) if is_current else None
 
 
 def _text(value: Any) -> str:

@@ -130,6 +130,14 @@ class OwnedAdmin(BaseAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return own_rows(request, super().get_queryset(request), self.owner_lookup)
 
+    def hides_rows(self, request: HttpRequest) -> bool:
+        """Return True if ``get_queryset`` leaves out some of ``listed_rows``, which no index does."""
+        return False
+
+    def listed_rows(self, request: HttpRequest) -> QuerySet[Any]:
+        """Return the rows that a page of the list examines."""
+        return self.get_queryset(request)
+
     def owner_id_of(self, item: Any) -> Any:
         return item.owner_id if self.owner_lookup == "owner" else item.webhook.owner_id
 

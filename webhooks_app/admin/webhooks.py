@@ -28,6 +28,7 @@ from ..operations.rights import REGISTER_WEBHOOK
 from ..outbound import check_endpoint
 from ..pages.display import MAX_URL, breakable, moment, state_of
 from ..pages.reasons import translated
+from ..reasons import code_of
 from . import webhook_page
 from .display import shows_deliveries, time_of
 from .event_types import EventTypePages
@@ -96,7 +97,8 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookActions, Expo
         "owner_name": {"account": account_of},
         "state": {
             "status": "status",
-            "status_reason": lambda webhook: translated(webhook.status_reason),
+            "status_reason": "status_reason",
+            "status_reason_code": lambda webhook: code_of(webhook.status_reason),
             "paused_at": "paused_at",
         },
         **HealthColumns.exported,

@@ -92,6 +92,15 @@ class DeliveryQuerySet(MaskedQuerySet["Delivery"]):
             return self.filter(models.Q(is_masked=True))
         return self.filter(models.Q(last_result=result, is_masked=False))
 
+    def finished_within(self, since: datetime | None, until: datetime | None) -> Self:
+        """Return the deliveries that succeeded or were given up in a period, as far as their owner may see it."""
+        found = models.Q(state__in=(Delivery.State.SUCCEEDED, Delivery.State.GIVEN_UP))
+        if since is not None:
+            found &= models.Q(finished_at__gte=since)
+        if until is not None:
+            found &= models.Q(finished_at__lt=until)
+        return self.filter(found & models.Q(is_masked=False) if self.is_for_owner else found)
+
     def queue(self, **fields: Any) -> Delivery:
         """Create a delivery that is due now by the database's clock, so that a wrong local clock cannot delay it."""
         retries = fields["webhook"].retries_of(fields.get("kind", Delivery.Kind.EVENT))
