@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.conf import settings
+from django.contrib import admin
 from django.contrib.admin.models import DELETION, LogEntry
+from django.urls import reverse
 from django.utils import timezone
+from django.utils.html import strip_tags
 
 from webhooks_app.emission import emit
 from webhooks_app.models import ApiKey, AuditEntry, Delivery, Replay, Webhook
@@ -16,7 +21,7 @@ from webhooks_app.operations import replays
 from webhooks_app.replays.runner import advance
 
 from ..api.conftest import client_of
-from ..support.rows import make_backlog, plan_replay
+from ..support.rows import make_backlog, make_problem, plan_replay
 from .conftest import DATA, Page, shown_messages, shows, text
 
 REASON = "It answers with 500 since Monday."
@@ -231,3 +236,54 @@ def test_a_refused_start_leaves_no_plan_behind(superuser: Page, missed: Webhook)
     planned = Replay.objects.exclude(pk=other.pk).get()
     assert message.startswith(f"Replay {other.pk} of this webhook is running.")
     assert (planned.state, str(planned.state_reason)) == (Replay.State.CANCELLED, message)
+
+
+CANCEL = ("cancel", "abbrechen")
+CONTENT = re.compile(r'<div id="content".*', re.DOTALL)
+CONTROL = re.compile(
+    r"<a\b[^>]*>(.*?)</a>|<button\b[^>]*>(.*?)</button>|<input type=\"submit\"[^>]* value=\"([^\"]*)\"", re.DOTALL
+)
+
+
+def confirmations_of(page: Page, items: Sequence[Any]) -> dict[str, str]:
+    """Return the confirmation pages of every action on these rows, in their lists and on their pages."""
+    found = {}
+    for item in items:
+        shown: Any = admin.site._registry[type(item)]
+        actions = {*shown.actions, *shown.page_actions, "delete_selected"} & {*dir(shown)}
+        for action in sorted(actions):
+            in_list = page.act(action, item)
+            on_page = page.get(item._meta.model_name, "act", item.pk, action) if action in shown.page_actions else None
+            for place, answer in (("list", in_list), ("page", on_page)):
+                if answer is not None and answer.templates and answer.templates[0].name.endswith("confirm_action.html"):
+                    found[f"{item._meta.model_name} {action} {place}"] = text(answer)
+    return found
+
+
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_no_confirmation_has_two_buttons_named_cancel(superuser: Page, delivery: Delivery, language: str) -> None:
+    api_key, _text = ApiKey.objects.make(owner=superuser.user, name="ci")
+    rows = [delivery, delivery.webhook, make_problem(delivery.webhook), plan_replay(delivery.webhook), api_key]
+    superuser.client.cookies[settings.LANGUAGE_COOKIE_NAME] = language
+
+    pages = confirmations_of(superuser, rows)
+    names = {
+        page: ["".join(found).strip() for found in CONTROL.findall(CONTENT.findall(html)[0])]
+        for page, html in pages.items()
+    }
+
+    assert len(pages) > 30
+    assert {page for page, found in names.items() if len(found) < 2 or len(set(found)) < len(found)} == set()
+    cancel = {page: [name for name in found if name.lower().startswith(CANCEL)] for page, found in names.items()}
+    assert {page: found for page, found in cancel.items() if len(found) > 1} == {}
+
+
+def test_a_confirmation_leads_back_to_its_row(superuser: Page, webhook: Webhook) -> None:
+    page = superuser.get("webhook", "act", webhook.pk, "pause")
+    url = reverse("admin:webhooks_app_webhook_change", args=[webhook.pk])
+
+    crumbs = text(page).partition('<div class="breadcrumbs">')[2].partition("</div>")[0]
+
+    assert f'<a href="{url}">{webhook.url}</a>' in crumbs
+    names = [name.strip() for name in strip_tags(crumbs).split("&rsaquo;")]
+    assert names == ["Home", "Webhooks", "All webhooks", webhook.url, "Pause"]

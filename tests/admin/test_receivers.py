@@ -12,6 +12,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.html import strip_tags
 
 from webhooks_app.admin.receivers import COLUMNS, PER_PAGE
 from webhooks_app.emission import emit
@@ -279,3 +280,11 @@ def test_nothing_is_inline(superuser: Page, new_receiver: Callable[..., Webhook]
     parts.feed(text(receivers(superuser)))
 
     assert parts.found == []
+
+
+@pytest.mark.parametrize("model", ["receivers", "eventtypes", "operations"])
+def test_the_breadcrumbs_of_a_page_about_no_model_name_no_model(superuser: Page, model: str) -> None:
+    crumbs = text(superuser.get(model)).partition('<div class="breadcrumbs">')[2].partition("</div>")[0]
+
+    names = [name.strip() for name in strip_tags(crumbs).split("&rsaquo;")]
+    assert (names[:2], len(names)) == (["Home", "Webhooks"], 3)

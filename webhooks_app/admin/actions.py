@@ -20,6 +20,7 @@ from django.http import Http404, HttpRequest, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
+from django.utils.text import Truncator
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
@@ -32,6 +33,7 @@ from .history import AuditedAdmin
 from .owned import actor_of
 
 MAX_SELECTED = 100
+MAX_CRUMB = 60
 MAX_NAMED = 3
 """Maximum number of refused rows that are named in messages."""
 CONFIRMED = "confirmed"
@@ -128,6 +130,10 @@ class ActingAdmin(AuditedAdmin):
 
     def described(self, item: Any) -> str:
         """Return a row as its confirmation names it."""
+        return str(item)
+
+    def crumb_of(self, item: Any) -> str:
+        """Return a row as breadcrumbs name it."""
         return str(item)
 
     def may_run(self, request: HttpRequest, action: str, item: Any) -> bool:
@@ -302,6 +308,7 @@ class ActingAdmin(AuditedAdmin):
             "opts": self.opts,
             "media": self.media,
             "back_url": self._back_url(request),
+            "crumb": Truncator(self.crumb_of(selected[0])).chars(MAX_CRUMB) if _object_id(request) else "",
             **(more or {}),
         }
         request.current_app = self.admin_site.name
@@ -352,8 +359,7 @@ class ActingAdmin(AuditedAdmin):
 
     def _back_url(self, request: HttpRequest) -> str:
         """Return the URL of the page where the action started: a row's page or the list."""
-        match = request.resolver_match
-        args = [match.kwargs["object_id"]] if match and "object_id" in match.kwargs else []
+        args = [pk] if (pk := _object_id(request)) else []
         return self._url("change" if args else "changelist", *args)
 
     def _url(self, page: str, *args: str) -> str:
@@ -368,6 +374,11 @@ class ActingAdmin(AuditedAdmin):
         refusal = gettext("Select at most %(limit)d at once.") % {"limit": MAX_SELECTED}
         self.message_user(request, refusal, messages.ERROR)
         return []
+
+
+def _object_id(request: HttpRequest) -> str:
+    """Return the quoted key of the row on whose page an action runs; "" in a list."""
+    return str(request.resolver_match.kwargs.get("object_id", "")) if request.resolver_match else ""
 
 
 def _name(action: str) -> str:

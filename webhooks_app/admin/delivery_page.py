@@ -35,11 +35,14 @@ class DeliveryPage(ReadOnlyAdmin, ActingAdmin):
         delivery = kwargs["obj"]
         context |= {
             "subtitle": None,
-            "crumb": delivery.event_type or delivery.get_kind_display(),
+            "crumb": self.crumb_of(delivery),
             "live_url": self.page_url(delivery, "live"),
             **self._result(request, delivery),
         }
         return super().render_change_form(request, context, *args, **kwargs)
+
+    def crumb_of(self, item: Delivery) -> str:
+        return item.event_type
 
     def live_view(self, request: HttpRequest, object_id: str) -> TemplateResponse:
         """Return the current state of a delivery with its attempts."""

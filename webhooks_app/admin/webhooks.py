@@ -30,6 +30,7 @@ from ..pages.display import MAX_URL, breakable, moment, state_of
 from ..pages.reasons import translated
 from ..reasons import code_of
 from . import webhook_page
+from .actions import MAX_CRUMB
 from .display import shows_deliveries, time_of
 from .event_types import EventTypePages
 from .export import ExportingAdmin, account_of
@@ -71,8 +72,6 @@ GROUPS = ((_("Basic"), BASIC), (_("Filter"), FILTER), (_("Delivery"), DELIVERY),
 
 AFTER_SECRET = ("send_test", "rotate_secret")
 """Actions with a button on the page of a new secret."""
-
-MAX_CRUMB = 60
 
 CREDENTIALS = ("basic_auth", "basic_password")
 """Write-only fields of the form."""
@@ -242,13 +241,16 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookActions, Expo
             section = webhook_page.section_of(request)
             context |= {
                 "subtitle": None,
-                "crumb": Truncator(webhook.url).chars(MAX_CRUMB),
+                "crumb": Truncator(self.crumb_of(webhook)).chars(MAX_CRUMB),
                 "section": section,
                 "sections": webhook_page.sections(request),
                 **self._content(request, webhook, section),  # may read the status again
                 **webhook_page.head(request, webhook, self._facts(request, webhook), site=self.admin_site.name),
             }
         return super().render_change_form(request, context, *args, **kwargs)
+
+    def crumb_of(self, item: Webhook) -> str:
+        return item.url
 
     def _content(self, request: HttpRequest, webhook: Webhook, section: str) -> dict[str, Any]:
         """Return the context of a section. The settings need only the form."""
