@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from webhooks_app.admin import webhook_page
 from webhooks_app.emission import emit
-from webhooks_app.models import Delivery, Event, Replay, Webhook
+from webhooks_app.models import Delivery, DeliveryAttempt, Event, Replay, Webhook
 from webhooks_app.replays.runner import advance
 
 from ..support.rows import end_deliveries, plan_replay
@@ -109,11 +109,48 @@ def test_the_live_part_shows_the_progress(superuser: Page, replay: Replay) -> No
 
     assert "0 of 1 queued" in running
     assert "data-done" not in running
-    assert "data-done" in text(done)
+    assert "data-done" not in text(done)  # the delivery is still under way
     assert shows(done, "Done: all events found are queued.")
     assert shows(done, "1 pending")
     listed = superuser.get("delivery", q=replay.pk).context["cl"].result_list
     assert [delivery.replay for delivery in listed] == [replay]
+
+
+def answer_with(delivery: Delivery, body: str, state: str = "succeeded", status: int = 200) -> None:
+    facts = {"url": delivery.webhook.url, "result": "succeeded" if status == 200 else "http_status"}
+    answer = {"response_status": status, "duration_ms": 47, "response_body": body}
+    DeliveryAttempt.objects.create(delivery=delivery, number=1, started_at=timezone.now(), **facts, **answer)
+    Delivery.objects.filter(pk=delivery.pk).update(attempt_count=1, state=state, last_result=facts["result"])
+
+
+def test_the_latest_answer_is_shown_while_it_runs_and_after_it(superuser: Page, replay: Replay) -> None:
+    live = f"/admin/webhooks_app/replay/{quote(replay.pk)}/live/"
+    steer(superuser, replay, "start")
+    assert "Latest answer" not in text(superuser.client.get(live))
+    advance("default", replay.pk, timezone.now())
+    queued = text(superuser.client.get(live))
+
+    answer_with(replay.deliveries.get(), "thank you", status=503, state="pending")
+    waiting = superuser.client.get(live)
+    Delivery.objects.update(state="succeeded")
+    final = superuser.get("replay", "change", replay.pk)
+
+    assert "data-done" not in queued + text(waiting)  # the last deliveries are still on their way
+    assert "data-done" in text(final)
+    for page in (waiting, final):
+        assert all(shows(page, words) for words in ("Status 503", "47 ms", "thank you", replay.deliveries.get().pk))
+
+
+def test_the_latest_answer_is_for_users_who_may_view_deliveries(
+    staff: Callable[..., Page], superuser: Page, replay: Replay
+) -> None:
+    page = staff("berta", "manage_all_webhooks", "view_replay")
+    delivery = Delivery.objects.queue(event=Event.objects.get(), webhook=replay.webhook, replay=replay)
+    answer_with(delivery, "thank you")
+
+    shown = [shows(each.get("replay", "change", replay.pk), "thank you") for each in (page, superuser)]
+
+    assert shown == [False, True]
 
 
 def test_the_heading_contains_no_changing_state(superuser: Page, replay: Replay) -> None:

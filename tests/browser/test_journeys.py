@@ -116,6 +116,7 @@ def test_held_and_missed_events_arrive_on_request(
         operator.confirms("Send missed events")
         receiver.gets(EVENT_TYPE, "/hook", error="missed")
         operator.sees("Done: all events found are queued.")
+        operator.sees("Answered with status 200, which confirms receipt.")
         operator.follows("Refresh")
         operator.sees("Done: all events found are queued.")
 

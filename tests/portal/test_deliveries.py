@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from webhooks_app.database.clock import DatabaseClock
 from webhooks_app.event_types import registry
-from webhooks_app.models import ApiKey, Delivery, Event, EventReference, Replay, Webhook
+from webhooks_app.models import ApiKey, Delivery, DeliveryAttempt, Event, EventReference, Replay, Webhook
 from webhooks_app.protocol.ids import new_id
 from webhooks_app.replays.runner import count
 
@@ -237,3 +237,21 @@ def test_deliveries_are_found_by_a_period(amina: Customer) -> None:
         "yesterday": [made["yesterday"]],
         "week": list(made.values()),
     }
+
+
+def test_the_page_of_a_replay_shows_the_latest_answer(amina: Customer) -> None:
+    replay, event = amina.replay, amina.event
+    Replay.objects.update(state="done", started_at=timezone.now(), matched=1, queued=1)
+    delivery = Delivery.objects.queue(event=event, webhook=amina.webhook, replay=replay)
+    facts = {"response_status": 503, "duration_ms": 47, "response_body": "not now", "result": "http_status"}
+    DeliveryAttempt.objects.create(
+        delivery=delivery, number=1, url=amina.webhook.url, started_at=timezone.now(), **facts
+    )
+    Delivery.objects.filter(pk=delivery.pk).update(attempt_count=1)
+
+    waiting = text(amina.get("replay-progress", replay.pk))
+    Delivery.objects.update(state="given_up")
+    final = text(amina.get("replay-progress", replay.pk))
+
+    assert ["data-done" in page for page in (waiting, final)] == [False, True]
+    assert all(words in page for page in (waiting, final) for words in ("503", "47 ms", "not now", delivery.pk))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from datetime import datetime
 from typing import Any
 
@@ -32,13 +31,13 @@ from ..pages.confirmations import pending_of_replays
 from ..pages.display import MomentInput, breakable, moment
 from ..pages.forms import GroupedCheckboxes, event_type_choices
 from ..pages.refusals import REFUSALS, as_form_error
-from ..pages.replays import failing_sentences, moved_start, status_in_words
+from ..pages.replays import failing_sentences, latest_of, moved_start, status_in_words
 from .actions import ActingAdmin, explaining
-from .display import WideCheckboxes, deliveries_url, link_to, shows_deliveries, time_of
+from .display import WideCheckboxes, deliveries_url, link_to, shown_transcript, shows_deliveries, time_of
 from .export import ExportingAdmin
 from .filters import CreatedFilter, OwnerOfWebhookFilter
 from .missed import may_replay
-from .owned import ReadOnlyAdmin, actor_of, manages_all, own_rows, visible_event_types
+from .owned import ReadOnlyAdmin, actor_of, as_shown, manages_all, own_rows, visible_event_types
 
 
 class ReplayForm(forms.Form):
@@ -87,9 +86,6 @@ class ReplayForm(forms.Form):
 
 
 State = Replay.State
-
-LATEST = 1000
-"""Number of recently queued deliveries whose states the page counts."""
 
 VERBS: dict[str, tuple[State, ...]] = {
     "start": (State.READY,),
@@ -207,17 +203,27 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
         return TemplateResponse(request, "admin/webhooks_app/replay/progress.html", self._progress(request, replay))
 
     def _progress(self, request: HttpRequest, replay: Replay) -> dict[str, Any]:
-        latest = replay.deliveries.order_by("-pk").values_list("state", flat=True)[:LATEST]
+        latest = latest_of(replay)
         deliveries = deliveries_url(site=self.admin_site.name, q=replay.pk)
         return {
             "replay": replay,
             "status_text": status_in_words(replay),
             "failing": failing_sentences(FailingPeriod.from_json(kept) for kept in replay.failing),
-            "latest": [(Delivery.State(state).label, number) for state, number in Counter(latest).items()],
+            "latest": latest,
+            **self._answer(request, latest.answered),
             "sample": [self._sampled(request, each) for each in replay.sample],
             "steering": self.buttons(request, replay),
             "deliveries_url": deliveries if replay.started_at and shows_deliveries(request) else "",
         }
+
+    def _answer(self, request: HttpRequest, pk: str) -> dict[str, Any]:
+        """Return the last attempt of a delivery with the answer, if the user may view deliveries."""
+        found = as_shown(request, Delivery.objects.filter(pk=pk)).select_related("event", "webhook")
+        delivery = found.first() if pk and shows_deliveries(request) else None
+        if delivery is None:
+            return {}
+        attempts = shown_transcript(request, delivery, site=self.admin_site.name)
+        return {"answered": link_to(delivery, site=self.admin_site.name), "attempts": attempts[-1:]}
 
     def _sampled(self, request: HttpRequest, found: dict[str, str]) -> dict[str, Any]:
         event: SafeString | str = found["event_id"]

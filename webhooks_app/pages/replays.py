@@ -1,9 +1,11 @@
-"""Sentences about replays and the failing periods that they make good."""
+"""Sentences about replays and the failing periods that they make good, and the latest results of a replay."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from typing import Any, NamedTuple
 
 from django.utils import timezone
 from django.utils.html import format_html
@@ -11,11 +13,34 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 
 from ..conf import settings
-from ..models import Replay
+from ..models import Delivery, Replay
 from ..models.health import FailingPeriod
 from .display import moment
 
 State = Replay.State
+
+LATEST = 1000
+"""Number of recently queued deliveries that the page of a replay reads."""
+
+
+class Latest(NamedTuple):
+    """The deliveries that a replay has queued last."""
+
+    numbers: Sequence[tuple[Any, int]]
+    """How many are in each state."""
+    has_pending: bool
+    answered: str
+    """The identifier of the newest one with an attempt; "" without one."""
+
+
+def latest_of(replay: Replay) -> Latest:
+    found = list(replay.deliveries.order_by("-pk").values_list("pk", "state", "attempt_count")[:LATEST])
+    states = Counter(Delivery.State(state) for _pk, state, _attempts in found)
+    return Latest(
+        numbers=[(state.label, number) for state, number in states.items()],
+        has_pending=Delivery.State.PENDING in states,
+        answered=next((pk for pk, _state, attempts in found if attempts), ""),
+    )
 
 
 def failing_sentences(periods: Iterable[FailingPeriod]) -> list[SafeString]:

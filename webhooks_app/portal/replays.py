@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from datetime import datetime
 from typing import Any
 
@@ -19,13 +18,11 @@ from ..operations import replays
 from ..operations.rights import REPLAY, VIEW_DELIVERIES
 from ..pages.display import MomentInput
 from ..pages.filters import WITHIN
-from ..pages.replays import failing_sentences, moved_start, status_in_words
+from ..pages.replays import failing_sentences, latest_of, moved_start, status_in_words
+from ..pages.transcript import transcript
 from .base import AccountPage, WebhookFormPage, redirect
 
 __all__ = ["NewReplayPage", "ReplayPage"]
-
-LATEST = 1000
-"""Number of recently queued deliveries whose states the page counts."""
 
 State = Replay.State
 
@@ -94,15 +91,16 @@ class ReplayPage(AccountPage):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         replay: Replay = self.find_replay()
-        latest = replay.deliveries.order_by("-pk").values_list("state", flat=True)[:LATEST]
+        latest = latest_of(replay)
         outcomes = dict(Replay.Outcome.choices)
         return super().get_context_data(
             replay=replay,
-            is_done=not replay.is_under_way,
+            is_done=not replay.is_under_way and not latest.has_pending,
             subject=replay.webhook.url,
             status=status_in_words(replay),
             notes=failing_sentences(FailingPeriod.from_json(kept) for kept in replay.failing),
-            latest=[(Delivery.State(state).label, number) for state, number in Counter(latest).items()],
+            latest=latest,
+            **self._answer(latest.answered),
             sample=[
                 {
                     **each,
@@ -114,6 +112,15 @@ class ReplayPage(AccountPage):
             steps=self._steps(replay),
             **kwargs,
         )
+
+    def _answer(self, pk: str) -> dict[str, Any]:
+        """Return the last attempt of a delivery with the answer."""
+        found = Delivery.objects.owned_by(self.owner).for_owner().filter(pk=pk)
+        delivery = found.select_related("event", "webhook").first() if pk else None
+        if delivery is None:
+            return {}
+        attempts = transcript(delivery.shown_attempts(), delivery, shows_body=True, url=self.delivery_url)
+        return {"delivery": delivery, "attempts": attempts[-1:]}
 
     def find_replay(self) -> Replay:
         replay: Replay = self.find(Replay.objects.select_related("webhook"), self.kwargs["pk"])
