@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
-from django.utils import timezone
+from django.utils import timezone, translation
 from django.utils.html import strip_tags
 
+from webhooks_app.admin import receivers as receivers_page
 from webhooks_app.admin.receivers import COLUMNS, PER_PAGE
 from webhooks_app.emission import emit
 from webhooks_app.maintenance.rollups.reading import Counters
 from webhooks_app.maintenance.rollups.recent import figures
-from webhooks_app.models import MaintenanceJob, Webhook, WebhookHealth
+from webhooks_app.models import AuditEntry, MaintenanceJob, Webhook, WebhookHealth
 from webhooks_app.models.health import Standing
 from webhooks_app.pages.display import percent
+from webhooks_app.protocol.json_data import format_time
+from webhooks_app.reasons import ReasonText
 
 from .conftest import DATA, Page, shows, text
 from .test_content_security import InlineParts
@@ -288,3 +295,90 @@ def test_the_breadcrumbs_of_a_page_about_no_model_name_no_model(superuser: Page,
 
     names = [name.strip() for name in strip_tags(crumbs).split("&rsaquo;")]
     assert (names[:2], len(names)) == (["Home", "Webhooks"], 3)
+
+
+def exported(page: Page, query: str = "", **form: str) -> list[dict[str, Any]]:
+    answer: Any = page.client.post(f"/admin/webhooks_app/receivers/export/?{query}", {"format": "ndjson", **form})
+    assert answer.status_code == 200
+    return [json.loads(line) for line in answer.getvalue().decode().splitlines()]
+
+
+def test_an_export_has_the_filtered_rows_in_their_order(
+    superuser: Page, new_receiver: Callable[..., Webhook], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(receivers_page, "ROWS_PER_PAGE", 2)
+    since = timezone.now() - timedelta(hours=1)
+    made = [new_receiver(superuser.user, succeeded=20, given_up=each, failing_since=since) for each in range(5)]
+    new_receiver(superuser.user, succeeded=20).disable(ReasonText("disabled_by_owner"))
+    query = "state=failing&sort=errors"
+
+    found = exported(superuser, query)
+
+    assert (
+        [row["id"] for row in found]
+        == [webhook.pk for webhook in made]
+        == listed(superuser, state="failing", sort="errors")
+    )
+    assert found[4] == {
+        "id": made[4].pk,
+        "url": made[4].url,
+        "account": "root",
+        "state": "failing",
+        "status_reason": "",
+        "status_reason_code": "",
+        "period": "day",
+        "finished": 24,
+        "given_up": 4,
+        "p50_ms": 75,
+        "p95_ms": 98,
+        "queued": 0,
+        "failing_since": format_time(since),
+    }
+    entry = AuditEntry.objects.get(action="list.exported")
+    assert (entry.subject, entry.changes["rows"]) == ("receivers", [None, 5])
+    assert "state=failing" in entry.changes["filters"][1]
+
+
+def test_an_export_is_the_same_in_every_language(superuser: Page, new_receiver: Callable[..., Webhook]) -> None:
+    new_receiver(given_up=3).disable(ReasonText("disabled_by_owner"))
+    files = []
+
+    for language in ("en", "de"):
+        superuser.client.cookies[settings.LANGUAGE_COOKIE_NAME] = language
+        with translation.override(language):
+            files.append(exported(superuser))
+
+    assert files[0] == files[1]
+    assert (files[0][0]["state"], files[0][0]["status_reason_code"]) == ("disabled", "disabled_by_owner")
+
+
+def test_an_export_has_only_own_rows_without_names(
+    staff: Callable[..., Page], superuser: Page, new_receiver: Callable[..., Webhook]
+) -> None:
+    new_receiver(superuser.user)
+    page = staff("berta", "view_webhook", "view_delivery")
+    own = new_receiver(page.user, url="https://own.example.com/=1+1")
+
+    assert [(row["id"], "account" in row) for row in exported(page)] == [(own.pk, False)]
+    assert staff("carol", "view_webhook").client.post("/admin/webhooks_app/receivers/export/").status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("query", "form", "status"),
+    [("state=nonsense", "csv", 400), ("", "xlsx", 400), ("owner=%00", "csv", 400), ("", "csv", 200)],
+)
+def test_an_invalid_export_is_refused(superuser: Page, query: str, form: str, status: int) -> None:
+    answer = superuser.client.post(f"/admin/webhooks_app/receivers/export/?{query}", {"format": form})
+
+    assert answer.status_code == status
+    assert AuditEntry.objects.exists() == (status == 200)
+
+
+def test_a_cell_of_an_export_is_no_formula(superuser: Page, new_receiver: Callable[..., Webhook]) -> None:
+    new_receiver(get_user_model().objects.create_user("=1+1"))
+
+    answer: Any = superuser.client.post("/admin/webhooks_app/receivers/export/", {"format": "csv"})
+
+    head, row = csv.reader(io.StringIO(answer.getvalue().decode(), newline=""))
+    assert row[head.index("account")] == "'=1+1"
+    assert shows(receivers(superuser), "Export CSV")

@@ -23,7 +23,6 @@ from ..models import AuditEntry
 from ..operations.exports import count_exported, record_export
 from ..owners import owners
 from ..protocol.json_data import format_time
-from .change_list import KeysetChangeList
 from .owned import OwnedAdmin, actor_of
 
 ROWS_PER_PAGE = 250
@@ -42,6 +41,14 @@ Value = str | Callable[[Any], Any]
 
 Exported = Mapping[str, Mapping[str, Value]]
 """The values of an export by name, under the column of the list that shows them."""
+
+
+class Rows(NamedTuple):
+    """The rows of an export: page by page, the values of each, and the query of the list."""
+
+    pages: Iterator[Sequence[Any]]
+    values: Mapping[str, Value]
+    query: str
 
 
 class Format(NamedTuple):
@@ -103,10 +110,11 @@ class ExportingAdmin(OwnedAdmin):
             return HttpResponseBadRequest(f"Unknown format; choose one of {', '.join(FORMATS)}.")
         self.check_query(request)
         try:
-            changes: Any = self.get_changelist_instance(request)
+            rows = self.rows_to_export(request)
         except IncorrectLookupParameters:
             return HttpResponseBadRequest("The filters of the list are invalid.")
-        chunks = self._chunks(request, changes, name)
+        # The audit entry exists before the first row, and has their number at the end.
+        chunks = _encoded(rows, FORMATS[name], self._audited(request, rows.query, name))
         response = StreamingHttpResponse(
             _in_threads(chunks) if isinstance(request, ASGIRequest) else chunks,
             content_type=FORMATS[name].content_type,
@@ -115,29 +123,28 @@ class ExportingAdmin(OwnedAdmin):
         response["Content-Disposition"] = f'attachment; filename="{listed}"'
         return response
 
-    def _chunks(self, request: HttpRequest, changes: KeysetChangeList, name: str) -> Iterator[bytes]:
-        """Return the file piece by piece. The audit entry exists before, and has the number of rows at the end."""
+    def rows_to_export(self, request: HttpRequest) -> Rows:
+        """Return the rows of the list. Raise IncorrectLookupParameters for invalid filters."""
+        changes: Any = self.get_changelist_instance(request)
         shown = {"": {"id": "pk"}, **self.exported}
         columns = {"", *(str(column) for column in self.get_list_display(request))}
         values = {key: of for column, under in shown.items() if column in columns for key, of in under.items()}
         pages = changes.pages(request, self.exported_at_a_time or ROWS_PER_PAGE)
-        return _encoded(pages, values, FORMATS[name], self._audited(request, changes, name))
+        return Rows(pages, values, changes.get_query_string().lstrip("?"))
 
-    def _audited(self, request: HttpRequest, changes: KeysetChangeList, name: str) -> AuditEntry:
-        query = SECRET_OF_KEY.sub(r"\1", changes.get_query_string().lstrip("?"))[:MAX_QUERY]
+    def _audited(self, request: HttpRequest, query: str, name: str) -> AuditEntry:
+        query = SECRET_OF_KEY.sub(r"\1", query)[:MAX_QUERY]
         facts = {"format": name, **({"filters": query} if query else {})}
         return record_export(str(self.opts.model_name), facts, actor_of(request))
 
 
-def _encoded(
-    pages: Iterator[Sequence[Any]], values: Mapping[str, Value], form: Format, entry: AuditEntry
-) -> Iterator[bytes]:
-    names, count = list(values), 0
+def _encoded(rows: Rows, form: Format, entry: AuditEntry) -> Iterator[bytes]:
+    names, count = list(rows.values), 0
     try:
         yield form.head(names).encode()
-        for rows in pages:
-            count += len(rows)
-            yield form.rows(names, [[_plain(_value(row, of)) for of in values.values()] for row in rows]).encode()
+        for page in rows.pages:
+            count += len(page)
+            yield form.rows(names, [[_plain(_value(row, of)) for of in rows.values.values()] for row in page]).encode()
     finally:  # also if the client closes the connection
         count_exported(entry, count)
 

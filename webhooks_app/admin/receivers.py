@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from typing import Any, NamedTuple
 
 from django import forms
+from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.views.main import PAGE_VAR
 from django.db.models import Case, F, FloatField, Q, QuerySet, Value, When
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
@@ -28,7 +31,9 @@ from ..owners import owners
 from ..pages.display import moment, percent
 from ..pages.health import failing_for
 from ..pages.reasons import translated
+from ..reasons import code_of
 from .display import shows_deliveries
+from .export import ROWS_PER_PAGE, ExportingAdmin, Rows, account_of
 from .filters import OwnerForm
 from .overview import TITLES
 from .owned import found_owners, knows_owners, own_rows
@@ -73,18 +78,51 @@ class Heading(NamedTuple):
     is_number: bool
 
 
-class ReceiverRow(NamedTuple):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReceiverRow:
     webhook: Webhook
-    owner: str
+    window: Window
     state: Standing
-    reason: str
-    error_rate: str
     finished: int
     given_up: int
     p50_ms: int | None
     p95_ms: int | None
     queued: int
-    failing: SafeString | str
+    failing: WebhookHealth | None
+    """Set if the webhook is failing."""
+
+    @property
+    def owner(self) -> str | None:
+        return account_of(self.webhook)
+
+    @property
+    def reason(self) -> str:
+        return translated(self.webhook.status_reason)
+
+    @property
+    def error_rate(self) -> str:
+        return percent(self.given_up, self.finished) if self.finished else ""
+
+    @property
+    def time_failing(self) -> SafeString | str:
+        return failing_for(self.failing) if self.failing else ""
+
+
+EXPORTED: Mapping[str, Any] = {
+    "id": "webhook.pk",
+    "url": "webhook.url",
+    "account": "owner",
+    "state": "state.value",
+    "status_reason": "webhook.status_reason",
+    "status_reason_code": lambda row: code_of(row.webhook.status_reason),
+    "period": "window.value",
+    "finished": "finished",
+    "given_up": "given_up",
+    "p50_ms": "p50_ms",
+    "p95_ms": "p95_ms",
+    "queued": "queued",
+    "failing_since": "failing.failing_since",
+}
 
 
 def _number(name: str, figures: Any = "health__recent") -> Cast:
@@ -130,7 +168,7 @@ ASCENDING = ("owner", "state", "failing")
 """Columns that are first sorted upwards: names, and the longest failure."""
 
 
-class ReceiversPage(PageAdmin):
+class ReceiversPage(ExportingAdmin, PageAdmin):
     """The webhooks that the user may view, with the results that the job ``recent`` has summed up."""
 
     def is_open(self, request: HttpRequest) -> bool:
@@ -139,16 +177,11 @@ class ReceiversPage(PageAdmin):
     def show(self, request: HttpRequest) -> TemplateResponse:
         query, now = _query(request), timezone.now()
         sort = str(query["sort"])
-        form = ReceiversForm(request.GET, auto_id="filter-%s")
-        if not knows_owners(request):
-            del form.fields["owner"]
+        form = _form(request)
         window, page = _window(query), _page(query)
-        found = self._matching(request, form)
         first = (page - 1) * PER_PAGE
-        # The database sorts only identifiers: it would write the whole rows of thousands of webhooks to a disk.
-        ids = list(_sorted(found, sort, window, now).values_list("pk", flat=True)[first : first + PER_PAGE + 1])
-        rows = Webhook.objects.select_related("owner", "health").in_bulk(ids[:PER_PAGE])
-        queued = _queued(list(rows))
+        ids = list(_sorted_ids(self._matching(request, form), sort, window, now)[first : first + PER_PAGE + 1])
+        rows, is_queue_counted = _rows(ids[:PER_PAGE], window)
         context = {
             "title": gettext("Receivers"),
             "form": form,
@@ -158,13 +191,23 @@ class ReceiversPage(PageAdmin):
             "kept_query": "&" + _changed(query, window=None, **{PAGE_VAR: None}),
             "headings": _headings(query, with_owners=knows_owners(request)),
             "with_owners": knows_owners(request),
-            "rows": [_row(rows[pk], window, queued) for pk in ids[:PER_PAGE] if pk in rows],
+            "rows": rows,
+            "export_url": f"export/?{_changed(query, **{PAGE_VAR: None})}",
             "previous": _changed(query, **{PAGE_VAR: page - 1}) if page > 1 else "",
             "next": _changed(query, **{PAGE_VAR: page + 1}) if len(ids) > PER_PAGE else "",
-            "is_queue_counted": queued is not None,
+            "is_queue_counted": is_queue_counted,
             **_times(),
         }
         return self.page(request, "receivers", **context)
+
+    def rows_to_export(self, request: HttpRequest) -> Rows:
+        query, form = _query(request), _form(request)
+        if not form.is_valid():
+            raise IncorrectLookupParameters
+        window = _window(query)
+        ids = _sorted_ids(self._matching(request, form), str(query["sort"]), window, timezone.now())
+        values = {name: of for name, of in EXPORTED.items() if name != "account" or knows_owners(request)}
+        return Rows(_pages(ids, window), values, _changed(query, **{PAGE_VAR: None}))
 
     def _matching(self, request: HttpRequest, form: ReceiversForm) -> QuerySet[Any]:
         found: QuerySet[Any] = own_rows(request, Webhook.objects.existing())
@@ -175,6 +218,13 @@ class ReceiversPage(PageAdmin):
         if owner := form.cleaned_data.get("owner"):
             found = found.filter(owner__in=found_owners(owner))
         return found
+
+
+def _form(request: HttpRequest) -> ReceiversForm:
+    form = ReceiversForm(request.GET, auto_id="filter-%s")
+    if not knows_owners(request):
+        del form.fields["owner"]
+    return form
 
 
 def _times() -> dict[str, SafeString]:
@@ -223,15 +273,18 @@ def _page(query: QueryDict) -> int:
     return max(1, min(int(text[:6]), MAX_PAGE)) if text.isascii() and text.isdecimal() else 1
 
 
-def _sorted(found: QuerySet[Any], sort: str, window: Window, now: datetime) -> QuerySet[Any]:
-    """Sort the webhooks; those without a value are last."""
+def _sorted_ids(found: QuerySet[Any], sort: str, window: Window, now: datetime) -> QuerySet[Any]:
+    """Return the sorted identifiers of the webhooks. Those without a value are last.
+
+    The database does not sort whole rows, because it would write those of thousands of webhooks to a disk.
+    """
     column = COLUMNS[sort.removeprefix("-")]
     if column is COLUMNS[WORST]:
         found = found.alias(enough=_recent(window, "finished"))
     found = found.alias(sorted_by=column.order(window, now))
     value = F("sorted_by")
     order = value.desc(nulls_last=True) if sort.startswith("-") else value.asc(nulls_last=True)
-    return found.order_by(order, "-pk")
+    return found.order_by(order, "-pk").values_list("pk", flat=True)
 
 
 def _headings(query: QueryDict, *, with_owners: bool) -> list[Heading]:
@@ -246,22 +299,33 @@ def _headings(query: QueryDict, *, with_owners: bool) -> list[Heading]:
     return headings
 
 
+def _pages(ids: QuerySet[Any], window: Window) -> Iterator[Sequence[ReceiverRow]]:
+    """Yield the rows of these webhooks. Only some are in memory, and all identifiers where there are no cursors."""
+    read = ids.iterator(chunk_size=ROWS_PER_PAGE)
+    while some := list(islice(read, ROWS_PER_PAGE)):
+        yield _rows(some, window)[0]
+
+
+def _rows(webhook_ids: Sequence[str], window: Window) -> tuple[Sequence[ReceiverRow], bool]:
+    """Return the rows of the existing webhooks, and True if the queue was counted now."""
+    found = Webhook.objects.select_related("owner", "health").in_bulk(webhook_ids)
+    queued = _queued(webhook_ids)
+    return [_row(found[pk], window, queued) for pk in webhook_ids if pk in found], queued is not None
+
+
 def _row(webhook: Webhook, window: Window, queued: Mapping[str, int] | None) -> ReceiverRow:
     health = WebhookHealth.of(webhook)
     recent: Mapping[str, Any] = health.recent if health else {}
     figures = recent.get(window.value, {})
-    finished, given_up = figures.get("finished", 0), figures.get("given_up", 0)
     standing = Standing.of(webhook)
     return ReceiverRow(
         webhook=webhook,
-        owner=owners().label(webhook.owner) if webhook.owner is not None else "",
+        window=window,
         state=standing,
-        reason=translated(webhook.status_reason),
-        error_rate=percent(given_up, finished) if finished else "",
-        finished=finished,
-        given_up=given_up,
+        finished=figures.get("finished", 0),
+        given_up=figures.get("given_up", 0),
         p50_ms=figures.get("p50"),
         p95_ms=figures.get("p95"),
         queued=recent.get(QUEUED, 0) if queued is None else queued.get(webhook.pk, 0),
-        failing=failing_for(health) if health and standing is Standing.FAILING else "",
+        failing=health if standing is Standing.FAILING else None,
     )
