@@ -22,8 +22,8 @@ from webhooks_app.pages import forms, reasons
 from webhooks_app.protocol.handshake import refusal_of_answer
 from webhooks_app.reasons import TEMPLATES, ReasonText, as_stored, code_of, from_stored
 from webhooks_app.transport import errors
+from webhooks_app.transport.answer import NO_STATUS_LINE, TOO_LARGE
 from webhooks_app.transport.endpoint import parse_endpoint
-from webhooks_app.transport.header import NO_STATUS_LINE, TOO_LARGE
 from webhooks_app.transport.refused_addresses import REFUSED_IPV4, REFUSED_IPV6
 
 from ..api.conftest import client_of

@@ -14,8 +14,8 @@ from unittest.mock import patch
 import pytest
 
 from webhooks_app.transport import Exchange, TransportError, errors
+from webhooks_app.transport.answer import NO_STATUS_LINE, TOO_LARGE
 from webhooks_app.transport.base import RECEIVED_KEPT
-from webhooks_app.transport.header import NO_STATUS_LINE, TOO_LARGE
 from webhooks_app.transport.sockets import SocketPoller
 
 from ..support.waiting import wait_until

@@ -17,7 +17,7 @@ import pytest
 import trustme
 
 from webhooks_app.transport import BaseTransport, ErrorClass, errors
-from webhooks_app.transport.header import NO_STATUS_LINE
+from webhooks_app.transport.answer import NO_STATUS_LINE
 from webhooks_app.transport.tls import tls_context
 
 from .receiver import OK, Peer, Receiver, receiving
