@@ -6,7 +6,7 @@ import pytest
 
 from webhooks_app.choices import known_signatures
 from webhooks_app.pages.verification import LANGUAGES, code_in, samples_for
-from webhooks_app.signatures.specification import NativeSignature
+from webhooks_app.signatures import NativeSignature
 
 from ..docs.test_vectors import code_under
 

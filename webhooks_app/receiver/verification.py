@@ -11,8 +11,7 @@ from typing import Any, NoReturn
 
 from ..exceptions import WebhookVerificationError
 from ..protocol.handshake import VERIFICATION_TYPE
-from ..signatures import EVENT_HEADER, SIGNATURES, BaseSignature, NativeSignature
-from ..signatures.standard import ID_HEADER
+from ..signatures import EVENT_HEADER, SIGNATURES, STANDARD_ID_HEADER, BaseSignature, NativeSignature
 
 DEFAULT_TOLERANCE = timedelta(minutes=5)
 
@@ -63,8 +62,8 @@ def verify(
     event = _event(_message(raw_body))
     if scheme.name == NATIVE.name and found.get(EVENT_HEADER) != event.type:
         raise WebhookVerificationError(f"The header {EVENT_HEADER} differs from the type in the body.")
-    if ID_HEADER in scheme.header_names and event.id not in (None, found[ID_HEADER]):
-        raise WebhookVerificationError(f"The header {ID_HEADER} differs from the id in the body.")
+    if STANDARD_ID_HEADER in scheme.header_names and event.id not in (None, found[STANDARD_ID_HEADER]):
+        raise WebhookVerificationError(f"The header {STANDARD_ID_HEADER} differs from the id in the body.")
     return event
 
 

@@ -12,8 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from ...signatures import BaseSignature
-from ...signatures.specification import NativeSignature
+from ...signatures import BaseSignature, NativeSignature
 
 LANGUAGES = {"python": "Python", "javascript": "JavaScript (Node.js)", "php": "PHP", "go": "Go", "ruby": "Ruby"}
 
