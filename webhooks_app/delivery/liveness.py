@@ -11,12 +11,14 @@ import math
 import time
 from collections.abc import Callable
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from django.db import connections
 
 from ..database.clock import Clock
 from ..database.dialects import Session, dialect_of
+from ..database.sql import CompiledRows
 from ..models import WorkerSession
 from .sql import sql_for
 
@@ -121,7 +123,7 @@ class Liveness:
         self._on_missing = on_missing
         self._connection: Any = None
         self._session: Session | None = None
-        self._is_written = False
+        self._is_tried = self._is_written = False
         self._beaten_at = self._beaten_at_by_wall_clock = -math.inf
 
     @property
@@ -155,15 +157,18 @@ class Liveness:
 
     def end(self) -> None:
         """Delete the row at the end of the engine, with nothing in flight."""
-        WorkerSession.objects.using(self._using).filter(pk=self._worker).delete()
+        row = WorkerSession.objects.using(self._using).filter(pk=self._worker)
+        row._raw_delete(self._using)  # noqa: SLF001 - nothing refers to it
 
     def _write(self) -> bool:
         """Write the row. Return True if it was missing."""
         pid, started_at = self._session or (None, None)
         values = {"session_pid": pid, "session_started_at": started_at, "seen_at": self._clock()}
         rows = WorkerSession.objects.using(self._using)
-        if rows.filter(pk=self._worker).update(**values):
+        # The first time there is none, unless a commit was not acknowledged.
+        if self._is_tried and rows.filter(pk=self._worker).update(**values):
             return False
+        self._is_tried = True
         rows.create(number=self._worker, **values)
         return True
 
@@ -173,6 +178,12 @@ class Liveness:
         if connection.connection is None or connection.connection is not self._connection:
             self._session = dialect_of(self._using).session_of(connection)
             self._connection = connection.connection
+
+
+@lru_cache(maxsize=16)
+def _sessions(using: str) -> CompiledRows[WorkerSession]:
+    """Return the query for all sessions, compiled once, because each worker makes it every second."""
+    return CompiledRows(WorkerSession.objects.using(using).order_by())
 
 
 class _Heartbeat(NamedTuple):
@@ -207,7 +218,7 @@ class DeadWorkers:
 
     def _look(self) -> list[WorkerSession]:
         """Return the other workers' sessions, and record the new heartbeats."""
-        rows = list(WorkerSession.objects.using(self._using).exclude(pk=self._worker))
+        rows = [row for row in _sessions(self._using).fetch_objects({}) if row.number != self._worker]
         now = self._clock.monotonic()
         connection = connections[self._using].connection
         if connection is not self._connection or now - self._looked_at > MAX_PAUSE_SECONDS:

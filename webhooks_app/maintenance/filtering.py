@@ -10,10 +10,13 @@ import logging
 import time
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
+from django.db import connections
+
 from ..conf import settings
-from ..database.sql import UtcNow, concerns_rows, kind_of, writing
+from ..database.sql import CompiledValues, Slot, UtcNow, concerns_rows, kind_of, writing
 from ..filters import WORKER_STEPS
 from ..models import Delivery, Event, QueueEntry, QueueLane, Webhook
 from ..models.delivery import MISMATCHED
@@ -48,9 +51,16 @@ def evaluate_filters(using: str, now: datetime, facts: dict[str, Any]) -> float 
 
 def _in_turn(using: str, now: datetime, after: str) -> list[str]:
     """Return the webhooks with due evaluations, starting after the last one that had its turn."""
-    due = QueueEntry.objects.using(using).awaiting_filter().filter(filter_at__lte=now).order_by()
-    ids = sorted(due.values_list("webhook", flat=True).distinct())
+    moment = connections[using].ops.adapt_datetimefield_value(now)
+    ids = sorted(webhook_id for (webhook_id,) in _webhooks_with_due(using).fetch({"now": moment}))
     return [pk for pk in ids if pk > after] + [pk for pk in ids if pk <= after]
+
+
+@lru_cache(maxsize=16)
+def _webhooks_with_due(using: str) -> CompiledValues:
+    """Return the webhooks with due evaluations. Compiled once, because workers ask for them all the time."""
+    due = QueueEntry.objects.using(using).awaiting_filter().filter(filter_at__lte=Slot("now")).order_by()
+    return CompiledValues(due.values_list("webhook").distinct())
 
 
 def _evaluate_some(using: str, webhook_id: str, now: datetime, *, ends_at: float) -> None:

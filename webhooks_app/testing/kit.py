@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import lru_cache
 from itertools import groupby
 from typing import Any, Self, TypeAlias
 
@@ -12,6 +13,7 @@ from django.db import router
 from django.db.models import Min, QuerySet
 
 from ..database.clock import DatabaseClock
+from ..database.sql import CompiledValues
 from ..delivery.engine import Engine
 from ..event_types import EventType, registry
 from ..maintenance.filtering import evaluate_filters
@@ -228,10 +230,9 @@ class Webhooks:
         Engine(transport=transport, clock=self.clock).run_until_idle(await_retries=False)
 
     def _next_attempt_at(self) -> datetime | None:
-        later = QueueEntry.objects.filter(due_at__gt=self.clock())
-        if not later.exists():
+        if not _first_entry(router.db_for_write(QueueEntry)).fetch({}):
             return None
-        upcoming = later.filter(is_upcoming())
+        upcoming = QueueEntry.objects.filter(is_upcoming(), due_at__gt=self.clock())
         next_attempt_at: datetime | None = upcoming.aggregate(at=Min("due_at"))["at"]
         # SQLite compares times as texts, and a whole second has two of them.
         return next_attempt_at and max(next_attempt_at, self.clock() + timedelta.resolution)
@@ -253,6 +254,12 @@ class Webhooks:
             f"\n  {event.type} of {event.owner}: {json.dumps(event.data)}{marks_of(event)}" for event in self.emitted()
         ]
         return f" There are:{''.join(lines)}" if lines else " There are no events."
+
+
+@lru_cache(maxsize=16)
+def _first_entry(using: str) -> CompiledValues:
+    """Return the query for any queued delivery. Compiled once, because most often there is none."""
+    return CompiledValues(QueueEntry.objects.using(using).order_by().values_list("pk")[:1])
 
 
 def _database_now() -> datetime:

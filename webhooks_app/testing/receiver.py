@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from ..choices import known_signatures
+from ..delivery.sending import Sending
+from ..encryption import decrypt
 from ..event_types import INTERNAL_NAMES, RETRY_NOTICE
-from ..models import SigningKey
 from ..outbound import transport_options
 from ..receiver import ReceivedEvent, challenge_answer, verify
 from ..transport import Exchange, Request, Response
@@ -127,11 +128,14 @@ class ScriptedTransport(MemoryTransport):
         return exchanges
 
     def _ask(self, request: Request) -> Answer:
-        return self._receiver.respond(request, _verification_keys(request.context.claim.pick.webhook_id))
+        return self._receiver.respond(request, _verification_keys(request.context))
 
 
-def _verification_keys(webhook_id: str) -> list[str]:
-    """Return the keys with which the webhook's receiver verifies signatures, by one query."""
-    keys = [key for key in SigningKey.objects.filter(webhook=webhook_id) if key.signs_at()]
+def _verification_keys(sending: Sending) -> list[str]:
+    """Return the keys with which the webhook's receiver verifies signatures: those stored with it at the claim."""
     schemes = {scheme.key_scheme: scheme for scheme in known_signatures().values()}
-    return [schemes[key.scheme].verification_key(key.key) for key in keys if key.scheme in schemes]
+    return [
+        schemes[key.scheme].verification_key(decrypt(key.token))
+        for key in sending.claim.lane.keys
+        if key.scheme in schemes and (key.valid_until is None or key.valid_until > sending.started_at)
+    ]

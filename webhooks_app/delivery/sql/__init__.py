@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from datetime import datetime
+from datetime import datetime, tzinfo
+from functools import lru_cache
 
-from ...database.dialects import dialect_of
+from django.db import connections
+
+from ...database.dialects import dialect_for
 from ..claim import MAX_LANES
 from .portable import MysqlSql, PortableSql, SqliteSql
 from .postgresql import PostgresqlSql
@@ -16,8 +19,15 @@ _BY_DIALECT: dict[str, type[PortableSql]] = {"mysql": MysqlSql, "postgresql": Po
 
 
 def sql_for(using: str) -> PortableSql:
-    """Return the statements for a database. They are built on first use, so keep the object."""
-    return _BY_DIALECT.get(dialect_of(using).name, PortableSql)(using)
+    """Return the statements for a database. Its threads share them."""
+    connection = connections[using]
+    return _sql_for(using, dialect_for(connection).name, connection.timezone)
+
+
+@lru_cache(maxsize=16)
+def _sql_for(using: str, dialect: str, _time_zone: tzinfo | None) -> PortableSql:
+    """Return the statements, which are made once for the time zone to which they convert times."""
+    return _BY_DIALECT.get(dialect, PortableSql)(using)
 
 
 def oldest_due_at(using: str, now: datetime, *, among: Collection[str] | None = None) -> datetime | None:
