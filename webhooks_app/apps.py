@@ -28,7 +28,7 @@ class WebhooksConfig(AppConfig):
         from .conf import settings  # noqa: PLC0415
         from .event_types import OPERATIONAL_EVENT_TYPES, registry  # noqa: PLC0415
         from .maintenance.forgetting import forget_deleted  # noqa: PLC0415
-        from .maintenance.health.notifications import emit_disabled  # noqa: PLC0415
+        from .maintenance.notifications import emit_disabled  # noqa: PLC0415
         from .signals import deliveries_created, webhook_being_disabled  # noqa: PLC0415
         from .wake.base import wake_workers  # noqa: PLC0415
 

@@ -12,7 +12,7 @@ from django.core.exceptions import ValidationError
 from tests.support.rows import emit_one, make_webhook
 from webhooks_app.admin.owner_fields import OwnerChoiceField, OwnerNameField
 from webhooks_app.exceptions import InvalidOwnerError
-from webhooks_app.maintenance.health.notifications import _send
+from webhooks_app.maintenance.notifications import _send
 from webhooks_app.models import ApiKey, Event, Webhook
 from webhooks_app.owners import UserOwners, owners, parse_key
 

@@ -26,7 +26,7 @@ from ..models.hold import HoldReason, reason_expression
 from ..protocol.json_data import format_time
 from ..replays.runner import advance
 from .filtering import evaluate_filters
-from .health.monitor import take_in, watch
+from .health import take_in, watch
 from .problems import forget_problems
 from .rollups.folding import TALLIES_AT_A_TIME, fold, forget_old
 from .rollups.recent import sum_up

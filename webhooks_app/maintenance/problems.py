@@ -13,7 +13,6 @@ from ..conf import settings
 from ..models import DeliveryAttempt, Problem, Webhook
 from ..models.problem import MOST_OF_WEBHOOK, UNRESOLVED
 from ..models.rollup import FAILED
-from .health import has_success
 from .rollups.folding import TalliedWebhook
 
 logger = logging.getLogger("webhooks_app.maintenance")
@@ -52,7 +51,7 @@ def note_results(using: str, entries: Iterable[TalliedWebhook]) -> None:
     """Update the problems of the webhooks in the caller's transaction, which counts each entry once."""
     by_webhook: dict[str, list[TalliedWebhook]] = {}
     for entry in entries:
-        if has_success(entry) or causes(entry):
+        if entry.has_success or causes(entry):
             by_webhook.setdefault(entry.webhook_id, []).append(entry)
     failed = {webhook_id for webhook_id, some in by_webhook.items() if any(causes(entry) for entry in some)}
     known = _known(using, failed, by_webhook.keys() - failed)
@@ -84,7 +83,7 @@ def _noted(problems: Known, entry: TalliedWebhook) -> Iterable[Problem]:
         problem = _problem(problems, entry, cause)
         problem.note_failures(number, at, missed_from)
         yield problem
-    if has_success(entry):
+    if entry.has_success:
         others = [problem for cause, problem in problems.items() if cause not in failures]
         yield from (problem for problem in others if problem.note_success(at))
 

@@ -20,8 +20,8 @@ from ..conf import settings
 from ..database.clock import DatabaseClock
 from ..models import Delivery, MaintenanceJob, WorkerProcess
 from ..transport.errors import lacks_descriptors
-from .health.notifications import wait_for_mails
 from .jobs import JOBS, Job, run_due
+from .notifications import wait_for_mails
 
 logger = logging.getLogger("webhooks_app.maintenance")
 

@@ -9,7 +9,7 @@ from functools import partial
 from ..database.clock import DatabaseClock
 from ..database.sql import writing
 from ..exceptions import WebhookStateError
-from ..maintenance.health.monitor import take_in
+from ..maintenance.health import take_in
 from ..maintenance.rollups.folding import fold
 from ..models import Replay, Webhook
 from ..models.audit import acting

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from .kit import Webhooks, WebhooksMixin
-from .matchers import containing, instance_of, matching, satisfying
+from .kit import Webhooks, WebhooksMixin, containing, instance_of, matching, satisfying
 from .receiver import ManualClock, ReceivedRequest, ScriptedReceiver
 
 __all__ = [

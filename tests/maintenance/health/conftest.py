@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from django.test import TestCase
 
-from webhooks_app.maintenance.health.monitor import take_in, watch
-from webhooks_app.maintenance.health.notifications import wait_for_mails
+from webhooks_app.maintenance.health import take_in, watch
+from webhooks_app.maintenance.notifications import wait_for_mails
 from webhooks_app.maintenance.rollups.folding import fold
 from webhooks_app.models import Webhook
 from webhooks_app.signals import webhook_disabled, webhook_failing, webhook_recovered

@@ -11,8 +11,8 @@ from django.core.mail.backends.base import BaseEmailBackend
 from django.test import override_settings
 
 from webhooks_app.maintenance.health import notifications
-from webhooks_app.maintenance.health.notifications import mail_owner, wait_for_mails
 from webhooks_app.maintenance.jobs import Job
+from webhooks_app.maintenance.notifications import mail_owner, wait_for_mails
 from webhooks_app.maintenance.runner import MaintenanceRunner
 from webhooks_app.models import Webhook, WebhookHealth, WorkerProcess
 from webhooks_app.signals import webhook_being_disabled

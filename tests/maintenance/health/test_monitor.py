@@ -8,7 +8,7 @@ import pytest
 from django.core import mail
 from django.test import override_settings
 
-from webhooks_app.maintenance.health.monitor import watch
+from webhooks_app.maintenance.health import watch
 from webhooks_app.maintenance.jobs import JOBS, run_due
 from webhooks_app.models import AuditEntry, MaintenanceJob, Webhook, WebhookHealth
 from webhooks_app.operations import lifecycle

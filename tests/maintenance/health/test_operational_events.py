@@ -12,7 +12,7 @@ from webhooks_app import emit, send_test_event
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.event_types import OPERATIONAL_EVENT_TYPES, registry
 from webhooks_app.exceptions import UnknownEventTypeError
-from webhooks_app.maintenance.health.notifications import emit_given_up
+from webhooks_app.maintenance.notifications import emit_given_up
 from webhooks_app.models import Delivery, Event, Webhook
 
 from ...delivery.conftest import ImpatientTransport, ManualClock, Receiver

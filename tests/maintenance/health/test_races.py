@@ -7,7 +7,7 @@ import threading
 import pytest
 from django.db import connection, connections
 
-from webhooks_app.maintenance.health.monitor import take_in, watch
+from webhooks_app.maintenance.health import take_in, watch
 from webhooks_app.maintenance.rollups.folding import fold
 from webhooks_app.models import Webhook
 

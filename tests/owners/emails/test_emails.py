@@ -12,7 +12,7 @@ from django.test import Client
 from tests.api.conftest import client_of
 from tests.support.commands import run_command
 from tests.support.rows import EVENT_TYPE, URL, make_webhook
-from webhooks_app.maintenance.health.notifications import _send
+from webhooks_app.maintenance.notifications import _send
 from webhooks_app.models import ApiKey, AuditEntry, Event, Webhook
 
 pytestmark = pytest.mark.django_db

@@ -11,7 +11,7 @@ from django.core.management.base import CommandError
 
 from tests.support.commands import run_command
 from tests.support.rows import make_webhook
-from webhooks_app.maintenance.health.notifications import _send
+from webhooks_app.maintenance.notifications import _send
 from webhooks_app.models import ApiKey, Event, Webhook
 from webhooks_app.owners import owners
 

@@ -72,6 +72,10 @@ class TalliedWebhook(NamedTuple):
     codes: Mapping[int, int] = MappingProxyType({})
     """Number of failed attempts by the status of their answer. Older versions of the app do not count them."""
 
+    @property
+    def has_success(self) -> bool:
+        return bool(self.counters.get("succeeded_at_once") or self.counters.get("succeeded_later"))
+
 
 def start_of(resolution: str, moment: datetime) -> datetime:
     """Return the start of the minute, hour or day (UTC) that contains ``moment``."""

@@ -10,27 +10,29 @@ import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from django.core.mail import mail_admins, send_mail
 from django.db import connections, models, transaction
 from django.template.loader import render_to_string
 
-from ...conf import settings
-from ...emission import Operational, emit_operational
-from ...event_types import (
+from ..conf import settings
+from ..emission import Operational, emit_operational
+from ..event_types import (
     DELIVERY_GIVEN_UP,
     OPERATIONAL_EVENT_TYPES,
     WEBHOOK_DISABLED,
     WEBHOOK_FAILING,
     WEBHOOK_RECOVERED,
 )
-from ...models import Delivery, Webhook, WebhookHealth
-from ...owners import owners
-from ...reasons import code_of
-from ...routing import RoutedEvent, webhooks_for
-from ...signals import webhook_failing, webhook_recovered
-from . import Recovery, Rule
+from ..models import Delivery, Webhook, WebhookHealth
+from ..owners import owners
+from ..reasons import code_of
+from ..routing import RoutedEvent, webhooks_for
+from ..signals import webhook_failing, webhook_recovered
+
+if TYPE_CHECKING:
+    from .health import Recovery, Rule
 
 logger = logging.getLogger("webhooks_app.health")
 
