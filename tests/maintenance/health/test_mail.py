@@ -10,7 +10,7 @@ from django.core import mail
 from django.core.mail.backends.base import BaseEmailBackend
 from django.test import override_settings
 
-from webhooks_app.maintenance.health import notifications
+from webhooks_app.maintenance import notifications
 from webhooks_app.maintenance.jobs import Job
 from webhooks_app.maintenance.notifications import mail_owner, wait_for_mails
 from webhooks_app.maintenance.runner import MaintenanceRunner
