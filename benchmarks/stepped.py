@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable
+
 from django.db import DEFAULT_DB_ALIAS
 
 from webhooks_app.database.clock import DatabaseClock
@@ -10,6 +13,12 @@ from webhooks_app.transport import BaseTransport, Exchange, Request, Response
 
 CLOCK_TICK_SECONDS = 0.000001
 """The resolution of the clock. Without a tick, a shorter wait would not move it."""
+
+TURN_SECONDS = 0.002
+"""The simulated time of recording results and claiming, while events arrive."""
+
+AHEAD_SECONDS = 60
+"""So far the clock of steady events is ahead of the database's, which dates them: they are always due."""
 
 REQUEST_SECONDS = 0.0001
 """The simulated time of a request: 10,000 per second."""
@@ -71,3 +80,33 @@ class SteppedTransport(BaseTransport):
 
     def close(self) -> None:
         self._finished = []
+
+
+class SteadyTransport(SteppedTransport):
+    """A stepped transport that also calls ``emit`` so many times per second of its clock.
+
+    It calls its attribute ``end`` when every event has been emitted and a turn has found nothing to send.
+    """
+
+    def __init__(self, clock: SteppedClock, *, emit: Callable[[int], object], events: int, per_second: float) -> None:
+        super().__init__(clock)
+        self._emit = emit
+        self.end: Callable[[], object]
+        clock.advance(AHEAD_SECONDS)
+        self._due_at = deque(clock.monotonic() + number / per_second for number in range(events))
+
+    def wait(self, timeout_seconds: float) -> list[Exchange]:
+        """Move the clock by a turn, or without a request up to the next event; emit what is due by then."""
+        finished, self._finished = self._finished, []
+        if finished:
+            self._clock.advance(TURN_SECONDS)
+        elif self._due_at:
+            until_next = max(0.0, self._due_at[0] - self._clock.monotonic())
+            self._clock.advance(min(timeout_seconds, until_next) + CLOCK_TICK_SECONDS)
+        else:
+            self._clock.advance(timeout_seconds + CLOCK_TICK_SECONDS)
+            self.end()
+        while self._due_at and self._due_at[0] <= self._clock.monotonic():
+            self._due_at.popleft()
+            self._emit(len(self._due_at))
+        return finished

@@ -18,20 +18,24 @@ from webhooks_app.conf import settings
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.delivery.queue import Queue
 from webhooks_app.delivery.slots import Slots
-from webhooks_app.models import Delivery, DeliveryAttempt
+from webhooks_app.models import Delivery, DeliveryAttempt, Webhook
 from webhooks_app.signals import deliveries_created
 
 from .. import backlog, counters, recorded, rows
 from ..burst import SUBSCRIBERS, WEBHOOKS
 from ..progress import Progress
 from ..scenario import BaseScenario, Figures, Variant, at_least, at_most
-from ..stepped import SteppedClock, SteppedTransport
+from ..stepped import SteadyTransport, SteppedClock, SteppedTransport
 
 EVENTS = 100
 """Events of a round, each in its own transaction. Their deliveries are sent in two full batches."""
 DELIVERIES = EVENTS * SUBSCRIBERS
 WARM_UP_ROUNDS = 1
 ROUNDS = 2
+
+LOADS = (20, 200, 500)
+"""Events per second, each with 10 deliveries, while the engine runs."""
+LIVE_EVENTS = 50
 
 Counting = Callable[[], AbstractContextManager[None]]
 
@@ -83,10 +87,12 @@ def _measured(owners: Sequence[Any], progress: Progress) -> Figures:
         deliver(partial(counters.counting, delivered))
         progress.done(number)
     calls = calls_of(owners)
+    live = {name: value for load in LOADS for name, value in _live(owners, load).items()}
     _emit(owners)
     _claim(partial(counters.counting, claimed))
     deliveries = ROUNDS * DELIVERIES
     return {
+        **live,
         **_figures("total_", emitted + delivered, deliveries),
         **_figures("emit_", emitted, deliveries),
         **_figures("deliver_", delivered, deliveries),
@@ -106,9 +112,41 @@ def deliver(counting: Counting = nullcontext) -> None:
     engine = Engine(transport=SteppedTransport(clock), clock=clock)
     with counting():
         engine.run_until_idle(await_retries=False)
+    _raise_if_pending()
+
+
+def _raise_if_pending() -> None:
     deliveries, attempts = Delivery.objects.count(), DeliveryAttempt.objects.count()
     if (pending := Delivery.objects.pending().count()) or deliveries != attempts:
         raise RuntimeError(f"After {attempts} attempts, {pending} of {deliveries} deliveries are pending.")
+
+
+def _live(owners: Sequence[Any], per_second: int) -> Figures:
+    """Return the costs of a delivery and its share of the event, while events arrive steadily by a simulated clock."""
+    counts, calls = Counter[str](), Counter[str]()
+    _deliver_live(owners, per_second, partial(counters.counting, counts))
+    _deliver_live(owners, per_second, partial(counting_calls, calls))
+    deliveries = LIVE_EVENTS * SUBSCRIBERS
+    prefix = f"live_{per_second}_"
+    return _figures(prefix, counts, deliveries) | {f"{prefix}calls": calls["calls"] / deliveries}
+
+
+def _deliver_live(owners: Sequence[Any], per_second: int, counting: Counting) -> None:
+    clock = SteppedClock()
+    webhooks = [list(Webhook.objects.filter(owner=owner).values_list("pk", flat=True)) for owner in owners]
+
+    def emit(number: int) -> None:
+        rows.emit_one(owners[number % len(owners)])
+        polls.notified(webhooks[number % len(owners)], more_follow=False)
+
+    transport = SteadyTransport(clock, emit=emit, events=LIVE_EVENTS, per_second=per_second)
+    engine = Engine(transport=transport, clock=clock)
+    transport.end = engine.stop
+    polls = engine._dispatcher.claimer.polls  # noqa: SLF001 - in place of the database's notifications
+    polls.is_listening = True
+    with counting():
+        engine.run()
+    _raise_if_pending()
 
 
 def _claim(counting: Counting) -> None:

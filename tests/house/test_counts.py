@@ -121,7 +121,7 @@ def _measured() -> Figures:
     with postgresql.running(SERVER) as url:
         environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "benchmarks.settings", "BENCHMARK_DATABASE_URL": url}
         answer = subprocess.run(
-            command, check=True, cwd=ROOT, env=environment, text=True, stdout=subprocess.PIPE, timeout=100
+            command, check=True, cwd=ROOT, env=environment, text=True, stdout=subprocess.PIPE, timeout=200
         )
     (figures,) = json.loads(answer.stdout.splitlines()[-1])
     assert isinstance(figures, dict)
