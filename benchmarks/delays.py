@@ -6,7 +6,7 @@ import random
 import statistics
 import time
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import transaction
 
@@ -42,20 +42,52 @@ def emit_steadily(owners: Sequence[Any], *, count: int, per_second: float, progr
     return commits
 
 
-def to_first_byte_ms(receiver: Receiver, commits: Mapping[str, float], *, subscribers: int = 1) -> list[float]:
-    """Return the delay of each delivery. Raise RuntimeError unless each event arrived once at each subscriber.
+class Steps(NamedTuple):
+    """The steps of a delivery in ms: from the commit to the start of its attempt, and from there to the first byte."""
+
+    claim: float
+    send: float
+
+    @property
+    def both(self) -> float:
+        return self.claim + self.send
+
+
+def steps(receiver: Receiver, commits: Mapping[str, float], *, subscribers: int = 1) -> list[Steps]:
+    """Return the steps of each delivery. Raise RuntimeError unless each event arrived once at each subscriber.
 
     The deliveries of an event to webhooks with the same secret have the same signature in the same second.
     """
-    events = dict(
-        DeliveryAttempt.objects.filter(delivery__event__in=commits).values_list("signatures", "delivery__event_id")
-    )
+    attempts = {
+        signature: (event, started_at.timestamp())
+        for signature, event, started_at in DeliveryAttempt.objects.filter(delivery__event__in=commits).values_list(
+            "signatures", "delivery__event_id", "started_at"
+        )
+    }
     expected = len(commits) * subscribers
-    arrivals = _arrivals(receiver, events, expected)
-    delays = [1000 * (request.at - commits[events[request.signature]]) for request in arrivals]
-    if len(delays) != expected or len(set(events.values())) != len(commits):
-        raise RuntimeError(f"{len(commits)} events, {len(events)} signatures, {len(delays)} requests.")
-    return delays
+    found = []
+    for request in _arrivals(receiver, attempts, expected):
+        event, started_at = attempts[request.signature]
+        found.append(Steps(1000 * (started_at - commits[event]), 1000 * (request.at - started_at)))
+    if len(found) != expected or len({event for event, _ in attempts.values()}) != len(commits):
+        raise RuntimeError(f"{len(commits)} events, {len(attempts)} signatures, {len(found)} requests.")
+    return found
+
+
+def to_first_byte_ms(receiver: Receiver, commits: Mapping[str, float], *, subscribers: int = 1) -> list[float]:
+    """Return the delay of each delivery; see ``steps``."""
+    return [each.both for each in steps(receiver, commits, subscribers=subscribers)]
+
+
+def slowest(prefix: str, found: Sequence[Steps]) -> Figures:
+    """Return the mean steps of the slowest 1 %, and the medians of all."""
+    tail = sorted(found, key=lambda each: each.both)[-max(1, len(found) // 100) :]
+    return {
+        f"{prefix}claim_p50_ms": statistics.median(each.claim for each in found),
+        f"{prefix}send_p50_ms": statistics.median(each.send for each in found),
+        f"{prefix}slowest_claim_ms": statistics.fmean(each.claim for each in tail),
+        f"{prefix}slowest_send_ms": statistics.fmean(each.send for each in tail),
+    }
 
 
 def _arrivals(receiver: Receiver, signatures: Collection[str], expected: int) -> list[LoggedRequest]:

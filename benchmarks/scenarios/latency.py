@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import ClassVar, TypeAlias
 
 from .. import receivers, rows, statements, workers
-from ..delays import emit_steadily, percentiles, to_first_byte_ms
+from ..delays import emit_steadily, percentiles, slowest, steps, to_first_byte_ms
 from ..progress import Progress
 from ..scenario import BaseScenario, Figures, Target, Variant, at_most
 
@@ -71,10 +71,12 @@ class Latency(BaseScenario):
             expected = warmed_up + len(idle) + len(busy)
             rows.wait_until_delivered(receiver, expected, progress)
             rows.check(receiver, expected)
+            busy_steps = steps(receiver, busy)
             figures = {
                 **still,
                 **percentiles("idle_", to_first_byte_ms(receiver, idle)),
-                **percentiles("busy_", to_first_byte_ms(receiver, busy)),
+                **percentiles("busy_", [each.both for each in busy_steps]),
+                **slowest("busy_", busy_steps),
             }
         rows.clear()
         return figures
