@@ -9,7 +9,7 @@ from django.db.models.signals import post_save
 
 from webhooks_app import emit_on
 from webhooks_app.event_types import EventData
-from webhooks_app.event_types import presentation as data
+from webhooks_app.event_types import builtin as data
 
 from .accounts import signals as accounts
 from .accounts.models import Subscription, public_id

@@ -36,7 +36,7 @@ class WebhooksConfig(AppConfig):
             # Only a process with Celery can run the tasks, and workers import Celery first.
             from . import tasks  # noqa: F401, PLC0415
         if settings.BUILTIN_EVENT_TYPES:
-            from .event_types.presentation import PRESENTATION_EVENT_TYPES  # noqa: PLC0415
+            from .event_types.builtin import PRESENTATION_EVENT_TYPES  # noqa: PLC0415
 
             registry.register(*PRESENTATION_EVENT_TYPES)
         registry.register(*OPERATIONAL_EVENT_TYPES)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from webhooks_app.event_types.presentation import PRESENTATION_EVENT_TYPES
+from webhooks_app.event_types.builtin import PRESENTATION_EVENT_TYPES
 from webhooks_app.receiver.local import Answers, ChallengeAnswer, LocalReceiver, Received
 
 from .timing import Series, series

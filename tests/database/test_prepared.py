@@ -7,8 +7,8 @@ import time
 import pytest
 from django.db import ProgrammingError, connection, transaction
 
-from webhooks_app.database import prepared
-from webhooks_app.database.prepared import PreparedStatement
+from webhooks_app.database import sql
+from webhooks_app.database.sql import PreparedStatement
 
 pytestmark = [pytest.mark.only_on("postgresql"), pytest.mark.django_db(transaction=True)]
 
@@ -31,7 +31,7 @@ def own_connection():
     connection.close()
     yield
     connection.close()
-    prepared._unprepared_until.clear()
+    sql._unprepared_until.clear()
 
 
 def test_a_statement_is_prepared_once_per_session():
@@ -108,7 +108,7 @@ def test_in_a_transaction_a_lost_statement_is_an_error_only_once():
 
 def test_a_session_with_the_statement_of_another_connection_executes_it_unprepared():
     ADDITION.fetch(connection, {"first": 1, "second": 2})
-    prepared._prepared.clear()  # as with a new driver object for the same session
+    sql._prepared.clear()  # as with a new driver object for the same session
 
     results = [ADDITION.fetch(connection, {"first": 2, "second": number}) for number in range(2)]
 
@@ -119,10 +119,10 @@ def test_after_an_error_new_connections_prepare_nothing_for_a_while():
     ADDITION.fetch(connection, {"first": 1, "second": 2})
     connection.cursor().execute("DISCARD ALL")
     counts = []
-    for seconds_left in (None, prepared.UNPREPARED_SECONDS, 0):
+    for seconds_left in (None, sql.UNPREPARED_SECONDS, 0):
         if seconds_left is not None:
             connection.close()
-            prepared._unprepared_until["default"] = time.monotonic() + seconds_left
+            sql._unprepared_until["default"] = time.monotonic() + seconds_left
         assert ADDITION.fetch(connection, {"first": 1, "second": 2}) == [(3, 1, "%")]
         counts.append(number_of_prepared_statements())
 

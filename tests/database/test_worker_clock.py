@@ -15,13 +15,13 @@ from django.apps import apps
 from django.db.models import DateTimeField
 from django.utils import timezone
 
+from webhooks_app.configured import transport_options
 from webhooks_app.database.clock import DatabaseClock
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.event_types import OPERATIONAL_EVENT_TYPES
 from webhooks_app.maintenance.jobs import JOBS, run_due
 from webhooks_app.models import AuditEntry, Delivery, Event, MaintenanceJob, Rollup, Webhook
 from webhooks_app.models.fields import IdField
-from webhooks_app.outbound import transport_options
 from webhooks_app.protocol import ids
 from webhooks_app.transport.memory import MemoryTransport
 

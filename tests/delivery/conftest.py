@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from webhooks_app.configured import transport_options
 from webhooks_app.delivery.claim import Finished
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.delivery.queue import Queue
 from webhooks_app.delivery.recording import record
 from webhooks_app.delivery.sql import sql_for
 from webhooks_app.models import Webhook
-from webhooks_app.outbound import transport_options
 from webhooks_app.transport import Exchange, Request, Response
 from webhooks_app.transport.memory import Answer, MemoryTransport
 

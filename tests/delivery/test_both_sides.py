@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.retries import NEVER
+from webhooks_app.configured import transport_options
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.models import DeliveryAttempt
-from webhooks_app.outbound import transport_options
 from webhooks_app.transport import make_transport
 
 from ..support.rows import emit_one, make_webhook

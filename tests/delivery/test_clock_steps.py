@@ -7,9 +7,9 @@ from collections import defaultdict
 
 import pytest
 
+from webhooks_app.configured import transport_options
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.models import DeliveryAttempt, WorkerSession
-from webhooks_app.outbound import transport_options
 from webhooks_app.transport.memory import MemoryTransport
 
 from ..support.engines import at_work

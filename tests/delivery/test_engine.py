@@ -13,10 +13,10 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import InternalError, OperationalError, connection
 
 from webhooks_app import send_test_event
+from webhooks_app.configured import transport_options
 from webhooks_app.delivery import recorder as recorder_module
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.models import Delivery, DeliveryAttempt, Event, SigningKey, Webhook
-from webhooks_app.outbound import transport_options
 from webhooks_app.protocol.ids import time_of
 from webhooks_app.signals import attempt_made, delivery_given_up, delivery_succeeded
 from webhooks_app.transport import BaseTransport

@@ -8,11 +8,11 @@ from functools import partial
 
 import pytest
 
+from webhooks_app.configured import transport_options
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.maintenance.jobs import JOBS, run_due
 from webhooks_app.maintenance.retention import prune
 from webhooks_app.models import Delivery, Event, MaintenanceJob, QueueEntry, QueueLane, SigningKey, Webhook
-from webhooks_app.outbound import transport_options
 from webhooks_app.transport.memory import MemoryTransport
 
 from ..support.engines import at_work

@@ -8,11 +8,11 @@ import time
 import pytest
 from django.db import connection, connections
 
+from webhooks_app.configured import transport_options
 from webhooks_app.database.clock import DatabaseClock
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.delivery.listening import PolledEvent, commit_event
 from webhooks_app.delivery.poll_schedule import PollSchedule
-from webhooks_app.outbound import transport_options
 from webhooks_app.transport.memory import MemoryTransport
 
 from ..support.engines import at_work

@@ -10,11 +10,11 @@ from contextlib import contextmanager
 import pytest
 from django.db import OperationalError, connection, connections
 
+from webhooks_app.configured import transport_options
 from webhooks_app.database.clock import DatabaseClock
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.delivery.listening import CHANNEL, NotifyEvent, NotifyRate, notify
 from webhooks_app.delivery.poll_schedule import PollSchedule
-from webhooks_app.outbound import transport_options
 from webhooks_app.transport.memory import MemoryTransport
 from webhooks_app.wake import waking_workers
 

@@ -6,10 +6,10 @@ import dataclasses
 
 import pytest
 
+from webhooks_app.configured import transport_options
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.models import Delivery, DeliveryAttempt, Webhook
 from webhooks_app.models.hold import HoldReason, hold_of
-from webhooks_app.outbound import transport_options
 from webhooks_app.transport.probe_turns import ProbeTurns
 
 from ..support.rows import make_webhook

@@ -12,9 +12,9 @@ import pytest
 from django.urls import reverse
 
 from webhooks_app import send_test_event
+from webhooks_app.configured import transport_options
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.models import ApiKey, DeliveryAttempt, Webhook
-from webhooks_app.outbound import transport_options
 from webhooks_app.transport import make_transport
 
 from ..support.rows import EVENT_TYPE, emit_one, make_webhook

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from webhooks_app.event_types import INTERNAL_EVENT_TYPES, OPERATIONAL_EVENT_TYPES
-from webhooks_app.event_types.presentation import PRESENTATION_EVENT_TYPES
+from webhooks_app.event_types.builtin import PRESENTATION_EVENT_TYPES
 
 EVERY_TYPE = (*PRESENTATION_EVENT_TYPES, *INTERNAL_EVENT_TYPES, *OPERATIONAL_EVENT_TYPES)
 

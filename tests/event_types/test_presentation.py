@@ -14,7 +14,7 @@ from webhooks_app.event_types import (
     EventTypeRegistry,
     retry_notice_data,
 )
-from webhooks_app.event_types.presentation import PRESENTATION_EVENT_TYPES
+from webhooks_app.event_types.builtin import PRESENTATION_EVENT_TYPES
 from webhooks_app.exceptions import InvalidEventDataError
 from webhooks_app.protocol.handshake import VERIFICATION_TYPE, challenge_body
 

@@ -6,7 +6,7 @@ import pytest
 from pydantic import BaseModel
 
 from webhooks_app.event_types import EventType, EventTypeRegistry
-from webhooks_app.event_types.presentation import PRESENTATION_EVENT_TYPES
+from webhooks_app.event_types.builtin import PRESENTATION_EVENT_TYPES
 from webhooks_app.exceptions import InvalidEventTypeError, UnknownEventTypeError
 
 

@@ -20,7 +20,7 @@ from webhooks_app.checks.wake import PRUNE_TASK, SWEEP_TASK
 from webhooks_app.conf import settings as conf
 from webhooks_app.database.clock import DatabaseClock
 from webhooks_app.doctor import Finding, Level, database, examine
-from webhooks_app.doctor import celery as examining_celery
+from webhooks_app.doctor import delivery as examining_delivery
 from webhooks_app.emission import emit
 from webhooks_app.maintenance.runner import BEAT
 from webhooks_app.models import Delivery, MaintenanceJob, QueueEntry, Webhook, WorkerProcess
@@ -184,7 +184,7 @@ def test_an_unavailable_broker_is_an_error_within_the_timeout(
             server.close()
         url = f"amqp://user:hidden-password@127.0.0.1:{port}//"
         monkeypatch.setattr(current_app, "connection_for_write", lambda: Connection(url))
-        monkeypatch.setattr(examining_celery, "BROKER_SECONDS", 0.3)
+        monkeypatch.setattr(examining_delivery, "BROKER_SECONDS", 0.3)
 
         finding = found("broker")
 

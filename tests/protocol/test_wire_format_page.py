@@ -15,7 +15,7 @@ import pytest
 import requests
 
 from webhooks_app.event_types import RETRY_NOTICE, VERIFICATION
-from webhooks_app.event_types.presentation import PRESENTATION_EVENT_TYPES
+from webhooks_app.event_types.builtin import PRESENTATION_EVENT_TYPES
 from webhooks_app.protocol.handshake import challenge_body, refusal_of_answer
 from webhooks_app.receiver import verify
 from webhooks_app.retry import SpecificationPolicy

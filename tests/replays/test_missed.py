@@ -11,6 +11,7 @@ from django.core.management import call_command
 from django.utils import timezone
 
 from tests.support.retries import MINUTE, ONCE
+from webhooks_app.configured import transport_options
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.models import ApiKey, Delivery, QueueEntry, Rollup, Webhook, WebhookHealth
 from webhooks_app.models.health import FailingPeriod
@@ -18,7 +19,6 @@ from webhooks_app.operations.actors import PROJECT
 from webhooks_app.operations.lifecycle import disable, enable
 from webhooks_app.operations.registration import update_webhook
 from webhooks_app.operations.replays import recover_missed
-from webhooks_app.outbound import transport_options
 from webhooks_app.transport import Response
 from webhooks_app.transport.memory import MemoryTransport
 

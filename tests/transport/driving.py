@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from typing import TypeVar
 
+from webhooks_app.transport.connections import Steps
 from webhooks_app.transport.requests import ready_of
-from webhooks_app.transport.sockets import Steps
 
 T = TypeVar("T")
 

@@ -24,17 +24,16 @@ CALLS = {
 }
 
 ALLOWED = {
-    "transport/sockets.py": {
+    "transport/connections.py": {
         "import socket": "opens all sockets of the transports",
         "import select": "waits for them",
         "import ssl": "types",
     },
-    "transport/opening.py": {
+    "transport/connecting.py": {
         "import socket": "types",
         "import ssl": "types",
         "call connect": "to addresses that the guard has checked, or to the proxy of the setting",
     },
-    "transport/connections.py": {"import socket": "types", "import ssl": "types"},
     "transport/native.py": {"import socket": "a pair that wakes the loop"},
     "transport/requests.py": {
         "import requests": "the adapter, beneath which a guarded transfer runs",

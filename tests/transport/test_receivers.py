@@ -16,7 +16,7 @@ import pytest
 from webhooks_app.transport import Exchange, TransportError, errors
 from webhooks_app.transport.answer import NO_STATUS_LINE, TOO_LARGE
 from webhooks_app.transport.base import RECEIVED_KEPT
-from webhooks_app.transport.sockets import SocketPoller
+from webhooks_app.transport.connections import SocketPoller
 
 from ..support.waiting import wait_until
 from .conftest import REAL

@@ -11,7 +11,7 @@ from django.http.response import HttpResponseBase
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from ..choices import known_signatures
+from ..configured import known_signatures
 from ..models import Webhook
 from ..operations import rights, rotation
 from ..operations.actors import BaseActor

@@ -20,12 +20,12 @@ from django.utils.text import Truncator
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from ..configured import check_endpoint
 from ..error_reports import hide_values
 from ..exceptions import InvalidEndpointError, SecretUnreadableError
 from ..models import Delivery, Webhook
 from ..operations.registration import create_webhook, update_webhook
 from ..operations.rights import REGISTER_WEBHOOK
-from ..outbound import check_endpoint
 from ..pages.display import MAX_URL, breakable, moment, state_of
 from ..pages.reasons import translated
 from ..reasons import code_of

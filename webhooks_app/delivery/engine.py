@@ -13,11 +13,11 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import router
 
 from ..conf import problem_with_lease, settings
+from ..configured import configured_transport
 from ..database.clock import Clock, DatabaseClock
 from ..database.sql import kind_of
 from ..exceptions import SchemeUnavailableError, SecretUnreadableError
 from ..models import Delivery
-from ..outbound import configured_transport
 from ..transport import BaseTransport, Exchange
 from .claim import Claim, Finished
 from .dispatcher import Dispatcher, DispatcherThreads

@@ -8,8 +8,8 @@ from datetime import datetime
 from functools import lru_cache
 from typing import NamedTuple
 
-from ..choices import known_signatures
 from ..conf import settings
+from ..configured import known_signatures
 from ..encryption import decrypt, encryption_keys
 from ..exceptions import SchemeUnavailableError, SecretUnreadableError, WebhooksError
 from ..reasons import ReasonText

@@ -20,10 +20,9 @@ from django.core.exceptions import SynchronousOnlyOperation
 from django.db import InternalError, connections, models, transaction
 from django.db.models.functions import MD5, Cast, Concat, Substr
 
-from ..choices import known_policies, retry_policy
+from ..configured import known_policies, retry_policy
 from ..database.dialects import dialect_of
-from ..database.prepared import PreparedStatement
-from ..database.sql import Slot, UtcNow, fill, sqlstate, with_names
+from ..database.sql import PreparedStatement, Slot, UtcNow, fill, sqlstate, with_names
 from ..exceptions import IdempotencyConflictError
 from ..models import Delivery, Event, EventReference, IdempotencyKey, QueueEntry, Webhook
 from ..models.fields import IdField

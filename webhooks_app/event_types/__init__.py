@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from .base import EventData, EventType, UtcTime
-from .catalogue import EventTypeRegistry, breaking_changes, registry
 from .operational import DELIVERY_GIVEN_UP as DELIVERY_GIVEN_UP
 from .operational import INTERNAL_EVENT_TYPES as INTERNAL_EVENT_TYPES
 from .operational import INTERNAL_NAMES as INTERNAL_NAMES
@@ -14,5 +13,6 @@ from .operational import WEBHOOK_DISABLED as WEBHOOK_DISABLED
 from .operational import WEBHOOK_FAILING as WEBHOOK_FAILING
 from .operational import WEBHOOK_RECOVERED as WEBHOOK_RECOVERED
 from .operational import retry_notice_data as retry_notice_data
+from .registered import EventTypeRegistry, breaking_changes, registry
 
 __all__ = ["EventData", "EventType", "EventTypeRegistry", "UtcTime", "breaking_changes", "registry"]

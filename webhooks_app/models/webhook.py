@@ -12,13 +12,12 @@ from django.db import models, transaction
 from django.dispatch import Signal
 from django.utils.translation import gettext_lazy as _
 
-from ..choices import known_policies, parse_filter, retry_policy
 from ..conf import settings
+from ..configured import check_endpoint, known_policies, parse_filter, retry_policy
 from ..database.clock import now
 from ..event_types import registry
 from ..exceptions import AlreadyInStateError, InvalidEndpointError, InvalidFilterError, WebhookStateError
 from ..filters import check_fields
-from ..outbound import check_endpoint
 from ..reasons import ReasonText, code_of
 from ..retry import pack_policy
 from ..signals import (

@@ -12,8 +12,8 @@ from django.utils import timezone
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from ..choices import known_signatures
 from ..conf import settings
+from ..configured import known_signatures
 from ..database.sql import UtcNow
 from ..encryption import decrypt, encrypt
 from ..exceptions import SecretUnreadableError

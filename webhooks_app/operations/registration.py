@@ -9,7 +9,7 @@ from django.core.exceptions import ValidationError
 from django.db import router
 from django.utils.translation import gettext_lazy as _
 
-from ..choices import (
+from ..configured import (
     offered_operators,
     offered_orders,
     offered_policies,

@@ -13,7 +13,7 @@ from django.utils import timezone
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from ..choices import (
+from ..configured import (
     known_policies,
     known_signatures,
     offered_orders,

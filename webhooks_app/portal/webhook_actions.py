@@ -10,7 +10,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.utils.translation import gettext_lazy as _
 
-from ..choices import known_signatures
+from ..configured import known_signatures
 from ..models import Delivery, Webhook
 from ..operations import rotation
 from ..operations.rights import (

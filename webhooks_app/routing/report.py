@@ -17,8 +17,8 @@ from django.db import models
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from ..choices import parse_filter
 from ..conf import settings
+from ..configured import parse_filter
 from ..exceptions import FilterBudgetError
 from ..filters import EMISSION_STEPS, Mismatch
 from ..models import AuditEntry, Delivery, Event, Webhook

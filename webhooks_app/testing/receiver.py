@@ -8,11 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from ..choices import known_signatures
+from ..configured import known_signatures, transport_options
 from ..delivery.sending import Sending
 from ..encryption import decrypt
 from ..event_types import INTERNAL_NAMES, RETRY_NOTICE
-from ..outbound import transport_options
 from ..receiver import ReceivedEvent, challenge_answer, verify
 from ..transport import Exchange, Request, Response
 from ..transport.memory import Answer, MemoryTransport

@@ -14,10 +14,9 @@ from functools import partial
 
 from . import errors
 from .base import Exchange, Request, TransportOptions
-from .connections import Connection
+from .connections import READ, Connection, SocketPoller, Steps, Wait
 from .resolver import LookupAnswer
 from .sender import SendingTransport
-from .sockets import READ, SocketPoller, Steps, Wait
 from .transfer import Transfer
 
 logger = logging.getLogger("webhooks_app.transport")

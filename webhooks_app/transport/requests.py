@@ -20,11 +20,11 @@ from urllib3.exceptions import HTTPError
 from ..exceptions import InvalidEndpointError
 from . import errors
 from .base import RESPONSE_READ_LIMIT, Exchange, Request, Response, TransportError, TransportOptions
+from .connections import Ready, Wait
 from .endpoint import Endpoint
 from .errors import exhaustion_log
 from .resolver import DaemonThreads
 from .sender import SendingTransport
-from .sockets import Ready, Wait
 from .transfer import Transfer
 
 logger = logging.getLogger("webhooks_app.transport")

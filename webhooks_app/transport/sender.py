@@ -13,11 +13,10 @@ from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from .base import BaseTransport, Exchange, TransportOptions
-from .connections import ConnectionPool
+from .connections import ConnectionPool, Sockets
 from .endpoint import AddressGuard
 from .probe_turns import ProbeTurns
 from .resolver import MAX_THREADS, NameResolver
-from .sockets import Sockets
 from .system_names import resolve_with_search_list
 from .tls import Sessions, tls_context
 

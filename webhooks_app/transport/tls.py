@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import certifi
 
-from .sockets import READ, WRITE, Sockets, Steps, Wait
+from .connections import READ, WRITE, Sockets, Steps, Wait
 
 SESSION_SECONDS = 3600.0
 """Time after the verification of a certificate in which its session may be resumed."""

@@ -9,7 +9,7 @@ import pytest
 from django.contrib.auth import get_user_model
 
 from example_project.console_login import ensure_login
-from webhooks_app.event_types.presentation import PRESENTATION_EVENT_TYPES
+from webhooks_app.event_types.builtin import PRESENTATION_EVENT_TYPES
 
 ROWS = ("presentations/presentation", "files/file", "accounts/subscription")
 

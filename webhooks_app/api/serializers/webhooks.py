@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from rest_framework import serializers
 
-from ...choices import known_signatures
+from ...configured import known_signatures
 from ...exceptions import UnknownEventTypeError
 from ...models import AuditEntry, Webhook, WebhookHealth
 from ...models.audit import Action, Via

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from ...database.dialects import dialect_of
-from ...database.prepared import prepared
+from ...database.sql import prepared
 from ...models import Event, QueueEntry, Webhook
 from ...models.hold import KINDS_BY_STATUS
 from ...models.limits import BURST, LONG_AGO, MAX_RATE, MIN_RATE

@@ -11,10 +11,10 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 from django.db import DatabaseError, InterfaceError, connections, router
 
+from ...configured import configured_transport
 from ...delivery.engine import Engine
 from ...maintenance.runner import MaintenanceRunner
 from ...models import Delivery
-from ...outbound import configured_transport
 from ...signals import attempt_made, delivery_given_up, delivery_succeeded
 from ..base import WebhooksCommand, stopped_by_signal
 

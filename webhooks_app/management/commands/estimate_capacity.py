@@ -9,10 +9,9 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from ...choices import retry_policy
 from ...conf import settings
+from ...configured import configured_transport, retry_policy
 from ...delivery.slots import SHARE_OF_WINDOW, usual_cap
-from ...outbound import configured_transport
 from ...plurals import counted
 from ..base import WebhooksCommand
 

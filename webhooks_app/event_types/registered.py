@@ -1,4 +1,4 @@
-"""The catalogue: event types by name, and the breaking changes between two versions of a schema."""
+"""The registered event types by name, and the breaking changes between two versions of a schema."""
 
 from __future__ import annotations
 

@@ -12,12 +12,11 @@ from collections.abc import Sequence
 
 from . import errors
 from .base import Request, TransportError
-from .connections import Connection
+from .connections import READ, WOULD_BLOCK, WRITE, Connection, Ready, Sockets, Steps, Wait
 from .endpoint import Endpoint
 from .errors import AttemptError, error_of, is_exhaustion
 from .refused_addresses import Address
 from .sender import Proxy, Sender
-from .sockets import READ, WOULD_BLOCK, WRITE, Ready, Sockets, Steps, Wait
 from .system_names import is_address
 from .tls import secure
 

@@ -1,14 +1,16 @@
-"""The signature schemes, retry policies and filter operators that the settings offer to webhooks."""
+"""What the settings choose: signature schemes, retry policies, filter operators, orders, transport and guard."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from ipaddress import ip_network
 from typing import Any
 
-from .conf import settings
+from .conf import parse_rate, settings
 from .filters import FILTER_OPERATORS, BaseOperator, Filter
 from .retry import RETRY_POLICIES, BaseRetryPolicy, name_in, unpack_policy
 from .signatures import SIGNATURES, BaseSignature
+from .transport import BaseTransport, Endpoint, TransportOptions, make_transport, parse_endpoint
 
 
 def known_signatures() -> Mapping[str, BaseSignature]:
@@ -61,3 +63,37 @@ def offered_operators() -> Mapping[str, BaseOperator]:
 def parse_filter(source: Any) -> Filter:
     """Return a filter that may contain any usable operator. Raises InvalidFilterError."""
     return Filter(source, known_operators())
+
+
+def check_endpoint(url: str) -> Endpoint:
+    """Return the parts of a URL that is allowed as an endpoint. Raises InvalidEndpointError."""
+    options = transport_options()
+    return parse_endpoint(
+        url,
+        allow_http=options.allow_http,
+        allowed_networks=options.allowed_networks,
+        refused_networks=options.refused_networks,
+    )
+
+
+def transport_options() -> TransportOptions:
+    return TransportOptions(
+        allow_http=settings.ALLOW_HTTP,
+        allowed_networks=tuple(ip_network(network) for network in settings.ALLOWED_NETWORKS),
+        refused_networks=tuple(ip_network(network) for network in settings.REFUSED_NETWORKS),
+        proxy=settings.EGRESS_PROXY,
+        ca_bundle=settings.CA_BUNDLE,
+        max_in_flight=settings.MAX_IN_FLIGHT,
+        probes_per_second=_per_second(settings.ADDRESS_PROBE_RATE),
+    )
+
+
+def _per_second(rate: str) -> float | None:
+    if not rate:
+        return None
+    number, seconds = parse_rate(rate)
+    return number / seconds
+
+
+def configured_transport() -> BaseTransport:
+    return make_transport(settings.TRANSPORT, transport_options())
