@@ -99,6 +99,21 @@ def test_an_event_says_why_each_webhook_got_it_or_not(amina: Customer) -> None:
     assert "It was not subscribed to the type." in shown
 
 
+def test_an_event_has_the_timeline_of_the_accounts_own_webhooks(amina: Customer) -> None:
+    make_webhook(None, url="http://127.0.0.1:9000/of-the-platform")
+    event = emit_one(amina.user)
+    own = Delivery.objects.get(event=event, webhook=amina.webhook)
+
+    page = amina.get("event", event.pk)
+    timeline = page.context["timeline"]
+
+    assert Delivery.objects.filter(event=event).count() == 2
+    assert [lane.url for lane in timeline.lanes] == [amina.url("delivery", own.pk)]
+    assert "Delivered to 0 of 1 webhook." in text(page)
+    assert "Timeline as a table" in text(page)
+    assert "of-the-platform" not in page.content.decode()
+
+
 def test_events_are_found_by_type_and_reference(amina: Customer) -> None:
     EventReference.objects.create(value="order_1", event=amina.event)
 

@@ -53,6 +53,11 @@ def many(amina: Customer) -> Customer:
     return amina
 
 
+def widely_sent() -> str:
+    """Return the ID of an event with 1,000 deliveries."""
+    return str(Delivery.objects.latest("pk").event_id)
+
+
 def queries_of(get: Callable[[], Any]) -> list[str]:
     with CaptureQueriesContext(connection) as captured:
         assert get().status_code == 200
@@ -62,6 +67,7 @@ def queries_of(get: Callable[[], Any]) -> list[str]:
 @pytest.mark.only_on("sqlite", "postgresql", "mariadb")
 def test_the_number_of_queries_does_not_depend_on_the_rows(many: Customer) -> None:
     found = {name: len(queries_of(partial(many.get, name))) for name in LISTS}
+    found["event"] = len(queries_of(partial(many.get, "event", widely_sent())))
 
     assert {name: number for name, number in found.items() if number > MAX_QUERIES} == {}
     assert "80 % of the deliveries of the last 24 hours succeeded." in many.get("overview").content.decode()
@@ -84,8 +90,8 @@ def test_no_page_reads_more_rows_than_it_may(many: Customer) -> None:
     pages = [*((name, {}) for name in LISTS), *(("deliveries", query) for query in queries)]
 
     read = {}
-    for name, query in pages:
-        asked = queries_of(partial(many.get, name, **query))
+    for name, *args, query in [*pages, ("event", widely_sent(), {})]:
+        asked = queries_of(partial(many.get, name, *args, **query))
         read[name, *query.values()] = max(rows_read(sql) for sql in asked if sql.startswith("SELECT"))
 
     assert {page: rows for page, rows in read.items() if rows > MAX_ROWS} == {}

@@ -22,6 +22,7 @@ from ..owners import event_types_for
 from ..pages.display import MomentInput, delivery_rows, result_in_words
 from ..pages.explanation import policy_in_words, why_cancelled
 from ..pages.filters import ANSWER, PERIODS, WITHIN, limits_of, with_answer
+from ..pages.timeline import by_id, deliveries_read, timeline_of
 from ..protocol.ids import first_id_at
 from ..routing.report import decide
 from .base import PER_PAGE, AccountPage, cursor_of, links_of, redirect
@@ -258,7 +259,7 @@ class EventListPage(AccountPage):
 
 
 class EventPage(AccountPage):
-    """An event with the reason why each webhook received it or not."""
+    """An event with its timeline, and the reason why each webhook received it or not."""
 
     template_name = "webhooks_app/portal/event.html"
     section = "events"
@@ -266,18 +267,16 @@ class EventPage(AccountPage):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         event: Event = self.find(Event.objects.all(), self.kwargs["pk"])
-        newest = (
-            event.deliveries.owned_by(self.owner)
-            .for_owner()
-            .select_related("webhook__lane", "queue_entry")
-            .order_by("-pk")
-        )
+        own = Delivery.objects.filter(event=event).owned_by(self.owner).for_owner()
+        read = deliveries_read(own)
+        newest = by_id(own, [each.pk for each in read[-MAX_SHOWN:]]).select_related("event").defer("event__body")
         return super().get_context_data(
             title=event.type,
             event=event,
             data=json.dumps(event.data, indent=2, ensure_ascii=False) if event.has_body else "",
             references=list(event.references.values_list("value", flat=True)),
             decisions=decide(event),
-            rows=delivery_rows(newest[:MAX_SHOWN], url=self.delivery_url),
+            timeline=timeline_of(event, own, read, url=self.delivery_url),
+            rows=delivery_rows(newest, url=self.delivery_url),
             **kwargs,
         )
