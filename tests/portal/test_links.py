@@ -23,6 +23,7 @@ from webhooks_app.exceptions import InvalidOwnerError
 from webhooks_app.maintenance.jobs import forget
 from webhooks_app.models import ApiKey, AuditEntry, PortalLink, Webhook
 from webhooks_app.operations.portal_links import open_link
+from webhooks_app.owners import UserOwners
 from webhooks_app.portal import portal_url, revoke_portal_links
 from webhooks_app.portal.visits import COOKIE, set_cookie
 
@@ -275,11 +276,14 @@ def test_a_frame_shows_what_is_refused_or_missing(amina: Customer, boris: Custom
             ("webhook-new",),
             ("webhook", boris.webhook.pk),
             ("webhook", "wh_" + "0" * 32),
+            ("webhook-action", amina.webhook.pk, "explode"),
         )
     )
+    missing.append(client.post(amina.url("webhook-action", amina.webhook.pk, "explode")))
+    missing.append(client.post(amina.url("replay-step", amina.replay.pk, "explode")))
 
-    assert [refused.status_code, *(each.status_code for each in missing)] == [403, 404, 404]
-    assert "There is no such page" in missing[0].text
+    assert [refused.status_code, *(each.status_code for each in missing)] == [403, 404, 404, 404, 404, 404]
+    assert all("There is no such page" in each.text for each in missing)
     assert re.sub('value="\\w+"', "", missing[0].text) == re.sub('value="\\w+"', "", missing[1].text)
     assert not [each for each in (refused, *missing) if "X-Frame-Options" in each.headers]
 
@@ -380,6 +384,50 @@ def test_no_session_is_stored_or_logged_or_reported(amina: Customer, caplog: Any
         assert session not in reporter.get_traceback_html() + reporter.get_traceback_text()
     assert session not in caplog.text
     assert session not in everything()
+
+
+class Broken(UserOwners):
+    def is_active(self, owner: Any) -> bool:
+        raise RuntimeError("The directory of accounts cannot be reached.")
+
+
+def test_an_unopened_link_is_in_no_log_and_no_report(amina: Customer, caplog: Any, settings: Any) -> None:
+    caplog.set_level(logging.DEBUG)
+    url = portal_url(amina.user)
+    token = url.split("/")[-2]
+    client = Client(enforce_csrf_checks=True, raise_request_exception=False, headers=FRAME)
+
+    answers = [client.post(url), client.put(url)]  # before the browser has a cookie
+    client.get(url)
+    answers += [client.post(url), client.put(url)]
+    settings.WEBHOOKS_OWNERS = f"{__name__}.Broken"
+    answers.append(client.get(url))
+
+    assert [each.status_code for each in answers] == [403, 403, 403, 403, 500]
+    assert len(caplog.records) >= len(answers)
+    for record in caplog.records:
+        request = getattr(record, "request", None)
+        reporter = ExceptionReporter(request, *(record.exc_info or (ValueError, ValueError("x"), None)))  # type: ignore[arg-type]
+        shown = record.getMessage() + repr(request) + reporter.get_traceback_html() + reporter.get_traceback_text()
+        assert token not in shown, record.getMessage()
+    settings.WEBHOOKS_OWNERS = "webhooks_app.owners.UserOwners"
+    opened(url)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_secret_shown_in_one_tab_of_a_link_is_not_kept_by_another(amina: Customer) -> None:
+    client = opened(portal_url(amina.user, rights=ALL))
+    other_tab = PortalLink.objects.get()
+    key = {"name": "x", "scopes": ["webhooks:read"]}
+    shown = client.post(amina.url("key-new"), key).headers["Location"]
+    stale = PortalLink.objects.get()  # read by another tab before the secret is shown
+
+    assert "whk_" in client.get(shown).text
+    for link in (other_tab, stale):
+        link.keep("messages", lambda stored: "[]")
+
+    assert "whk_" not in client.get(shown).text
+    assert PortalLink.objects.get().data.get("webhooks_app.shown_once") in (None, {})
 
 
 def test_expired_links_are_deleted(amina: Customer) -> None:

@@ -17,6 +17,7 @@ from webhooks_app.models import Delivery, Event, Rollup, Webhook, WebhookHealth
 
 from ..admin.test_plans import rows_read
 from .conftest import Customer
+from .test_webhooks import text
 
 pytestmark = pytest.mark.django_db
 
@@ -71,6 +72,19 @@ def test_the_number_of_queries_does_not_depend_on_the_rows(many: Customer) -> No
 
     assert {name: number for name, number in found.items() if number > MAX_QUERIES} == {}
     assert "80 % of the deliveries of the last 24 hours succeeded." in many.get("overview").content.decode()
+
+
+def test_the_oldest_of_many_webhooks_is_on_the_overview_when_it_fails(many: Customer, monkeypatch: Any) -> None:
+    Webhook.objects.filter(pk=many.webhook.pk).update(status="failed")
+
+    page = many.get("overview")
+    monkeypatch.setattr("webhooks_app.portal.overview.MAX_WEBHOOKS", 1000)
+    cut_short = many.get("overview")
+
+    assert [webhook.pk for webhook, _shown in page.context["attention"]] == [many.webhook.pk]
+    assert (page.context["number"], "Only the newest" in text(page)) == (1001, False)
+    assert cut_short.context["attention"] == []
+    assert "Only the newest 1000 webhooks are counted here." in text(cut_short)
 
 
 def test_the_deliveries_of_all_and_of_any_webhook_can_be_listed(many: Customer) -> None:

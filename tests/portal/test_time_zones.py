@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from django.utils import timezone
@@ -49,10 +50,12 @@ def test_a_zone_that_does_not_exist_is_ignored(amina: Customer, name: str) -> No
     assert "Time zone: UTC" in text(amina.get("overview"))
 
 
-def test_the_zone_that_the_project_chose_remains(amina: Customer) -> None:
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "UTC"])
+def test_the_zone_that_the_project_chose_remains(amina: Customer, settings: Any, zone: str) -> None:
+    assert settings.TIME_ZONE == "UTC"
     amina.client.cookies["webhooks_timezone"] = "Asia/Tokyo"
 
-    with timezone.override("Europe/Berlin"):
+    with timezone.override(zone):
         shown = text(amina.get("overview"))
 
-    assert "Time zone: Europe/Berlin" in shown
+    assert f"Time zone: {zone}" in shown

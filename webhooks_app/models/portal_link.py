@@ -7,6 +7,7 @@ stored: the first is signed, and the second only compared by its digest.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any, Self
 
@@ -127,10 +128,17 @@ class PortalLink(Audited):
             setattr(self, name, value)
         return True
 
-    def keep(self, name: str, value: Any) -> None:
-        """Store a value for the pages of this session; None removes it."""
-        self.data = {key: each for key, each in {**self.data, name: value}.items() if each is not None}
-        PortalLink.objects.using(self.alias).filter(pk=self.pk).update(data=self.data)
+    def keep(self, name: str, change: Callable[[Any], Any]) -> None:
+        """Store a value for the pages of this session, made from the present one; None removes it.
+
+        The present value is read again, because another request of the session may have changed it.
+        """
+        with writing(self.alias, PortalLink):
+            rows = PortalLink.objects.using(self.alias).filter(pk=self.pk)
+            stored = rows.select_for_update().values_list("data", flat=True).first() or {}
+            self.data = {**stored, name: change(stored.get(name))}
+            self.data = {key: each for key, each in self.data.items() if each is not None}
+            rows.update(data=self.data)
 
     @classmethod
     def create(cls, *, expires: timedelta, **fields: Any) -> PortalLink:

@@ -42,8 +42,22 @@ def new_submission() -> str:
     return token_urlsafe(16)
 
 
+class SessionStore:
+    """The part of Django's session that these functions use."""
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+
+    def get(self, name: str) -> Any:
+        return self._session.get(name)
+
+    def change(self, name: str, change: Callable[[Any], Any]) -> None:
+        """Store a value, made from the present one."""
+        self._session[name] = change(self.get(name))
+
+
 def keep_secrets_in(request: HttpRequest, store: Any) -> None:
-    """Use another store than the session of Django, with the same access by key, for the secrets of this request."""
+    """Keep the secrets of this request in another store with the methods of SessionStore."""
     setattr(request, _STORE, store)
 
 
@@ -52,36 +66,43 @@ def show_once(request: HttpRequest, secret: str, url_of: Callable[[str], str]) -
     token = token_urlsafe(16)
     url = url_of(token)
     kept = Kept(encrypt(secret), time.time() + KEPT_SECONDS, request.POST.get(SUBMISSION, ""), url)
-    _store(request)[SESSION_KEY] = dict([*_kept(request).items(), (token, kept)][-MAX_KEPT:])
+    _store(request).change(SESSION_KEY, lambda stored: dict([*_valid(stored).items(), (token, kept)][-MAX_KEPT:]))
     return HttpResponseRedirect(url)
 
 
 def shown_by_first(request: HttpRequest) -> HttpResponseRedirect | None:
     """Redirect a form that was sent before to the page of its secret, if this was not shown yet."""
     submission = request.POST.get(SUBMISSION)
-    urls = (kept.url for kept in _kept(request).values() if submission and kept.submission == submission)
+    kept = _valid(_store(request).get(SESSION_KEY)).values()
+    urls = (each.url for each in kept if submission and each.submission == submission)
     return next(map(HttpResponseRedirect, urls), None)
 
 
 def take(request: HttpRequest, token: str) -> str | None:
     """Remove a secret from the session and return it; None if it was already shown or has expired."""
-    kept = _kept(request)
-    found = kept.pop(token, None)
-    if found is None:
+    store = _store(request)
+    taken: list[Kept] = []
+
+    def without(stored: Any) -> dict[str, Kept]:
+        kept = _valid(stored)
+        taken.extend(kept.pop(each) for each in [token] if each in kept)
+        return kept
+
+    if token in _valid(store.get(SESSION_KEY)):
+        store.change(SESSION_KEY, without)
+    if not taken:  # another tab has shown it
         return None
-    _store(request)[SESSION_KEY] = kept
     try:
-        return decrypt(found.encrypted)
+        return decrypt(taken[0].encrypted)
     except SecretUnreadableError:
         return None
 
 
 def _store(request: HttpRequest) -> Any:
-    return getattr(request, _STORE, None) or request.session
+    return getattr(request, _STORE, None) or SessionStore(request.session)
 
 
-def _kept(request: HttpRequest) -> dict[str, Kept]:
-    """Return the secrets in the session that have not expired, by token."""
-    stored = _store(request).get(SESSION_KEY, {})
-    kept = {token: Kept(*entry) for token, entry in stored.items()}
+def _valid(stored: Any) -> dict[str, Kept]:
+    """Return the stored secrets that have not expired, by token."""
+    kept = {token: Kept(*entry) for token, entry in (stored or {}).items()}
     return {token: entry for token, entry in kept.items() if entry.expires_at > time.time()}

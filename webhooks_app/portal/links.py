@@ -81,6 +81,15 @@ class LinkPage(SafePage):
 
     template_name = "webhooks_app/portal/link.html"
 
+    def setup(self, request: HttpRequest, *args: Any, **kwargs: Any) -> None:
+        super().setup(request, *args, **kwargs)
+        # Django's log and error reports have the path of a refused request, where others could read an unopened link.
+        self.address = request.path
+        request.META = {name: _without(kwargs["token"], value) for name, value in request.META.items()}
+        request.path, request.path_info = (
+            _without(kwargs["token"], each) for each in (request.path, request.path_info)
+        )
+
     def serves(self, session: LinkSession) -> bool:
         return True
 
@@ -91,7 +100,7 @@ class LinkPage(SafePage):
         given = self.request.COOKIES.get(PROBE, "")
         self.probe = given if len(given) == PROBE_LENGTH and given.isascii() and given.isalnum() else ""
         if self.request.method == "POST" and not self.probe:
-            return self.closed(NO_COOKIES, new_tab=self.request.path)
+            return self.closed(NO_COOKIES, new_tab=self.address)
         self.probe = self.probe or token_hex(PROBE_LENGTH // 2)
         return with_csrf(self.request, self.probe, answer)
 
@@ -119,7 +128,7 @@ class LinkPage(SafePage):
             return self.closed(NO_LONGER_VALID, status=404)
         session = open_link(link, is_framed=is_framed(request))
         if session is None:  # a second click, whose browser has the session of the first one
-            return HttpResponseRedirect(request.path)
+            return HttpResponseRedirect(self.address)
         response = HttpResponseRedirect(first_page(link))
         set_cookie(response, request, COOKIE, session, is_framed=is_framed(request))
         return response
@@ -130,7 +139,7 @@ class LinkPage(SafePage):
             title=_("Open the webhooks of %(owner)s") % {"owner": owner},
             sentences=[scope_of(session.access), _("This link opens the pages once, for an hour.")],
             submit=_("Open"),
-            new_tab=self.request.path if is_framed(self.request) else "",
+            new_tab=self.address if is_framed(self.request) else "",
             link_session=None,  # another visit, whose button to leave has another CSRF secret
         )
 
@@ -149,6 +158,10 @@ class EndPage(SafePage):
         response = self.closed(ENDED, status=200)
         set_cookie(response, request, COOKIE, "", is_framed=is_framed(request))
         return response
+
+
+def _without(token: str, value: Any) -> Any:
+    return value.replace(token, "lnk_…") if isinstance(value, str) else value
 
 
 def first_page(link: PortalLink) -> str:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from django.db.models import Count, QuerySet
 from django.http import HttpResponse
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from ..maintenance.rollups import reading
 from ..maintenance.rollups.reading import Counters, Window
-from ..models import Webhook, WebhookHealth
+from ..models import Webhook
 from ..models.health import Standing
 from ..operations.portal_links import LinkSession
 from ..pages.display import percent
@@ -19,12 +21,19 @@ from .webhooks import state_of
 
 __all__ = ["AccountsPage", "OverviewPage"]
 
-MAX_WEBHOOKS = 1000
+MAX_WEBHOOKS = 4000
+"""The largest number of webhooks that the overview counts: the newest ones."""
+
 MAX_LISTED = 10
 MAX_SUMMED = 200
 """The largest number of webhooks whose roll-ups of a day are read at once, one for each hour and webhook."""
 
 FAMILIES = ("succeeded", "given_up", "response_time")
+
+ATTENTION = {
+    standing: condition for standing, condition in Standing.conditions().items() if standing.tone in ("bad", "late")
+}
+"""The standings that need attention, the gravest first, with their conditions."""
 
 
 class AccountsPage(SafePage):
@@ -51,45 +60,62 @@ class OverviewPage(AccountPage):
     title = _("Overview")
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        rows = Webhook.objects.existing().owned_by(self.owner).select_related("health").order_by("-pk")
-        webhooks = list(rows.defer("filter", "encrypted_headers")[:MAX_WEBHOOKS])
-        attention = [webhook for webhook in webhooks if Standing.of(webhook).tone in ("bad", "late")]
-        day = _last_day(webhooks)
-        css, state, cause = _verdict(webhooks, attention, day)
+        rows, is_whole = _newest(Webhook.objects.existing().owned_by(self.owner))
+        conditions = {standing.name: Count("pk", filter=condition) for standing, condition in ATTENTION.items()}
+        numbers = rows.aggregate(all=Count("pk"), **conditions)
+        attention = {standing: numbers[standing.name] for standing in ATTENTION if numbers[standing.name]}
+        day = _last_day(rows, numbers["all"])
+        css, state, cause = _verdict(numbers["all"], attention, day)
         return super().get_context_data(
             state=state,
             state_css=css,
             cause=cause,
-            number=len(webhooks),
+            number=numbers["all"],
+            is_whole=is_whole,
             day=day,
             success=percent(day.succeeded, day.finished) if day.finished else "",
             p50=day.response_times.percentile(0.5),
             p95=day.response_times.percentile(0.95),
-            attention=[(webhook, state_of(webhook)) for webhook in attention[:MAX_LISTED]],
-            more=len(attention) - MAX_LISTED,
+            attention=[(webhook, state_of(webhook)) for webhook in _gravest(rows, attention)],
+            more=sum(attention.values()) - MAX_LISTED,
             **kwargs,
         )
 
 
-def _last_day(webhooks: list[Webhook]) -> Counters:
+def _newest(rows: QuerySet[Webhook]) -> tuple[QuerySet[Webhook], bool]:
+    """Return the webhooks that are counted, and whether these are all."""
+    first_beyond = rows.order_by("-pk").values_list("pk", flat=True)[MAX_WEBHOOKS : MAX_WEBHOOKS + 1].first()
+    return (rows, True) if first_beyond is None else (rows.filter(pk__gt=first_beyond), False)
+
+
+def _gravest(rows: QuerySet[Webhook], attention: Iterable[Standing]) -> list[Webhook]:
+    """Return some webhooks that need attention, the gravest and the newest first."""
+    found: list[Webhook] = []
+    for standing in attention:
+        if len(found) < MAX_LISTED:
+            matching = rows.filter(ATTENTION[standing]).select_related("health").order_by("-pk")
+            found += matching.defer("filter", "encrypted_headers")[: MAX_LISTED - len(found)]
+    return found
+
+
+def _last_day(rows: QuerySet[Webhook], number: int) -> Counters:
     """Return the counters of the last 24 hours; for many webhooks as of a minute ago, without response times."""
-    if len(webhooks) <= MAX_SUMMED:
-        return reading.series(Window.DAY, [webhook.pk for webhook in webhooks], families=FAMILIES).total
-    found = [WebhookHealth.of(webhook) for webhook in webhooks]
-    recent = [health.recent.get(Window.DAY.value, {}) for health in found if health is not None]
+    if number <= MAX_SUMMED:
+        return reading.series(Window.DAY, rows.values_list("pk", flat=True), families=FAMILIES).total
+    recent = [kept.get(Window.DAY.value, {}) for kept in rows.values_list("health__recent", flat=True) if kept]
     finished, given_up = (sum(each.get(name, 0) for each in recent) for name in ("finished", "given_up"))
     return Counters({"succeeded_at_once": finished - given_up, "given_up": given_up})
 
 
-def _verdict(webhooks: list[Webhook], attention: list[Webhook], day: Counters) -> tuple[str, str, str]:
+def _verdict(number: int, attention: Mapping[Standing, int], day: Counters) -> tuple[str, str, str]:
     """Return the state of all webhooks: a class, a word and a sentence."""
-    if not webhooks:
+    if not number:
         return "open", gettext("No webhooks yet"), gettext("Create one to be told about events as they happen.")
     if attention:
-        text = ngettext("%(number)d webhook needs attention.", "%(number)d webhooks need attention.", len(attention))
-        is_failing = any(Standing.of(webhook) is Standing.FAILING for webhook in attention)
-        state = str(Standing.FAILING.label) if is_failing else gettext("Not everything is sent")
-        return "bad", state, text % {"number": len(attention)}
+        most = sum(attention.values())
+        text = ngettext("%(number)d webhook needs attention.", "%(number)d webhooks need attention.", most)
+        state = str(Standing.FAILING.label) if Standing.FAILING in attention else gettext("Not everything is sent")
+        return "bad", state, text % {"number": most}
     if not day.finished:
         return "good", str(Standing.HEALTHY.label), gettext("There were no deliveries in the last 24 hours.")
     text = gettext("%(rate)s of the deliveries of the last 24 hours succeeded.")

@@ -8,7 +8,6 @@ from typing import Any
 from django import forms
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
-from django.http.response import HttpResponseBase
 from django.utils.translation import gettext_lazy as _
 
 from ..models import Delivery, Replay
@@ -148,13 +147,9 @@ class ReplayStep(ReplayPage):
 
     http_method_names = ("post",)
 
-    def answer(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        if kwargs["verb"] not in VERBS:
-            raise Http404
-        return super().answer(request, *args, **kwargs)
-
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        replay = self.find_replay()
-        _label, operation, _states = VERBS[self.kwargs["verb"]]
+        if (step := VERBS.get(self.kwargs["verb"])) is None:
+            raise Http404
+        replay, (_label, operation, _states) = self.find_replay(), step
         self.perform(lambda: operation(replay, actor=self.actor))
         return redirect(self.url("replay", replay.pk))

@@ -56,12 +56,11 @@ class LinkStore:
     def __init__(self, link: PortalLink) -> None:
         self._link = link
 
-    def get(self, name: str, default: Any = None) -> Any:
-        return self._link.data.get(name, default)
+    def get(self, name: str) -> Any:
+        return self._link.data.get(name)
 
-    def __setitem__(self, name: str, value: Any) -> None:
-        if value != self.get(name):
-            self._link.keep(name, value)
+    def change(self, name: str, change: Callable[[Any], Any]) -> None:
+        self._link.keep(name, change)
 
 
 class LinkMessages(SessionStorage):
@@ -75,7 +74,9 @@ class LinkMessages(SessionStorage):
         return self.deserialize_messages(self._kept.get(self.session_key)) or [], True
 
     def _store(self, messages: list[Any], response: Any, *args: Any, **kwargs: Any) -> list[Any]:
-        self._kept[self.session_key] = self.serialize_messages(messages) if messages else None
+        value = self.serialize_messages(messages) if messages else None
+        if value != self._kept.get(self.session_key):
+            self._kept.change(self.session_key, lambda stored: value)
         return []
 
 

@@ -6,8 +6,7 @@ import shlex
 from typing import Any
 
 from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse
-from django.http.response import HttpResponseBase
+from django.http import Http404, HttpResponse
 from django.utils.translation import gettext_lazy as _
 
 from ..configured import known_signatures
@@ -41,11 +40,6 @@ class ActionPage(ConfirmationPage):
 
     section = "webhooks"
 
-    def answer(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        if kwargs["action"] not in ACTIONS:
-            raise Http404
-        return super().answer(request, *args, **kwargs)
-
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         webhook, action = self.find_webhook(), self.action
         self.actor.require(action.right, self.owner.pk)
@@ -59,7 +53,10 @@ class ActionPage(ConfirmationPage):
 
     @property
     def action(self) -> Action:
-        return ACTIONS[self.kwargs["action"]]
+        try:
+            return ACTIONS[self.kwargs["action"]]
+        except KeyError:
+            raise Http404 from None
 
     @property
     def confirmation(self) -> Confirmation:
