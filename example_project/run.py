@@ -15,7 +15,11 @@ from . import service
 from .processes import ProcessEndedError, Processes
 from .terminal import Terminal
 
-COLOURS = {"web": "cyan", "worker": "green", "beat": "magenta"}
+COLOURS = {"web": "cyan", "worker": "green", "beat": "magenta", "receiver": "blue"}
+MAX_PORT = 65535
+RECEIVER_DISTANCE = 10
+"""The port of the receiver, relative to that of the service. It never changes, because webhooks keep it."""
+
 PATIENCE_SECONDS = 15.0
 """Interval of the lines about a slow start."""
 LEVELS = {"WARNING": "yellow", "ERROR": "red", "CRITICAL": "red"}
@@ -27,9 +31,11 @@ def main() -> int:
         signal.signal(number, signal.default_int_handler)
     try:
         port = _port()
-        os.environ.update({"PORT": str(port), "DJANGO_RUNSERVER_HIDE_WARNING": "true"})
+        receiver_port = _receiver_port(port)
+        ports = {"PORT": str(port), "RECEIVER_PORT": str(receiver_port)}
+        os.environ.update({**ports, "DJANGO_RUNSERVER_HIDE_WARNING": "true"})
         login = _prepare(terminal)
-        return _run(terminal, port, login)
+        return _run(terminal, port, receiver_port, login)
     except (ImproperlyConfigured, CannotRunError) as error:
         terminal.print_line(terminal.paint(f"{error}", "red"))
         return 1
@@ -44,13 +50,19 @@ class CannotRunError(Exception):
 
 def _port() -> int:
     text = os.environ.get("PORT") or "8000"
-    if not (text.isdecimal() and 1 <= int(text) <= 65535):
-        raise CannotRunError(f"PORT is {text!r}, but must be a number from 1 to 65535.")
+    if not (text.isdecimal() and 1 <= int(text) <= MAX_PORT):
+        raise CannotRunError(f"PORT is {text!r}, but must be a number from 1 to {MAX_PORT}.")
     if not service.is_free(int(text)):
         raise CannotRunError(
             f"Port {text} is in use. Stop the other program, or choose another port: PORT=8001 make run"
         )
     return int(text)
+
+
+def _receiver_port(port: int) -> int:
+    """Return the port of the demonstration's receiver; 0 if it is not free, so that there is no receiver."""
+    found = port + RECEIVER_DISTANCE
+    return found if found <= MAX_PORT and service.is_free(found) else 0
 
 
 def _prepare(terminal: Terminal) -> list[str]:
@@ -76,17 +88,17 @@ def _prepare(terminal: Terminal) -> list[str]:
     return [f"  user      {USERNAME}", f"  password  {known}"]
 
 
-def _run(terminal: Terminal, port: int, login: list[str]) -> int:
+def _run(terminal: Terminal, port: int, receiver_port: int, login: list[str]) -> int:
     def show(name: str, line: str) -> None:
         if line:
-            terminal.print_line(f"{terminal.paint(f'{name:<6} │', COLOURS[name])} {_coloured(terminal, line)}")
+            terminal.print_line(f"{terminal.paint(f'{name:<8} │', COLOURS[name])} {_coloured(terminal, line)}")
 
     with Processes(os.environ, show) as processes:
         try:
-            for name, command in service.commands(port).items():
+            for name, command in service.commands(port, receiver_port).items():
                 processes.start(name, command)
             _await_web(terminal, processes, port)
-            for line in ("", *_addresses(port), *login, "  Press Ctrl-C to stop.", ""):
+            for line in ("", *_addresses(port, receiver_port), *login, "  Press Ctrl-C to stop.", ""):
                 terminal.print_line(terminal.paint(line, "bold"))
             processes.wait()
         except ProcessEndedError as error:
@@ -98,11 +110,13 @@ def _run(terminal: Terminal, port: int, login: list[str]) -> int:
     return 0
 
 
-def _addresses(port: int) -> list[str]:
+def _addresses(port: int, receiver_port: int) -> list[str]:
     site = f"http://{service.HOST}:{port}"
+    receiver = f"on port {receiver_port}, for the customers to try their webhooks"
     return [
         f"  customers {site}/webhooks/   (sign up there, without staff)",
         f"  console   {site}/admin/",
+        f"  receiver  {receiver if receiver_port else f'none, because port {port + RECEIVER_DISTANCE} is not free'}",
     ]
 
 

@@ -9,12 +9,13 @@ from collections.abc import Sequence
 HOST = "127.0.0.1"
 
 
-def commands(port: int) -> dict[str, Sequence[str]]:
-    """Return the command of each program by name."""
+def commands(port: int, receiver_port: int = 0) -> dict[str, Sequence[str]]:
+    """Return the command of each program by name. Without a port, there is no receiver."""
     manage = (sys.executable, "manage.py")
+    server, address = (*manage, "runserver", "--noreload"), f"{HOST}:{receiver_port}"
     celery = (sys.executable, "-m", "celery", "--app", "example_project", "--quiet")
     return {
-        "web": (*manage, "runserver", "--noreload", f"{HOST}:{port}"),
+        "web": (*server, f"{HOST}:{port}"),
         # Threads: one process is enough here, and the delivery engine has its own thread anyway.
         "worker": (
             *celery,
@@ -28,6 +29,7 @@ def commands(port: int) -> dict[str, Sequence[str]]:
             "--without-heartbeat",
         ),
         "beat": (*celery, "beat", "--pidfile="),
+        **({"receiver": ("env", "ROOT_URLCONF=example_project.receiver", *server, address)} if receiver_port else {}),
     }
 
 

@@ -25,6 +25,10 @@ ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[:
 BASE_URL = env.str("BASE_URL", default=f"http://127.0.0.1:{env.int('PORT', default=8000)}")
 """URL of the service without a trailing slash, the prefix of download URLs."""
 
+RECEIVER_PORT = env.int("RECEIVER_PORT", default=0)
+RECEIVER_URL = f"http://127.0.0.1:{RECEIVER_PORT}/" if RECEIVER_PORT else ""
+"""URL of the demonstration's receiver, or "" if it does not run. ``make run`` starts it."""
+
 INSTALLED_APPS = [
     "django.contrib.admin",
     "django.contrib.auth",
@@ -64,12 +68,13 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
+                "example_project.views.receiver_url",
             ],
         },
     },
 ]
 
-ROOT_URLCONF = "example_project.urls"
+ROOT_URLCONF = env.str("ROOT_URLCONF", default="example_project.urls")  # the receiver has its own
 WSGI_APPLICATION = "example_project.wsgi.application"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 USE_TZ = True

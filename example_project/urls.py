@@ -6,7 +6,7 @@ from django.contrib import admin
 from django.urls import include, path, re_path
 from rest_framework.routers import SimpleRouter
 
-from .accounts.pages import PresentationsPage, SignUpPage
+from .accounts.pages import NewWebhookPage, PresentationsPage, SignUpPage
 from .accounts.views import SubscriptionViewSet, UserViewSet
 from .files.views import FileViewSet
 from .presentations.views import PresentationViewSet
@@ -24,6 +24,7 @@ urlpatterns = [
     path("", index, name="index"),
     path("readme", readme, name="readme"),
     path("presentations", PresentationsPage.as_view(), name="presentations"),
+    path("webhooks/<str:owner>/webhooks/new/", NewWebhookPage.as_view()),
     path("webhooks/", include("webhooks_app.portal.urls")),
     path("accounts/sign-up/", SignUpPage.as_view(), name="sign-up"),
     path("accounts/", include("django.contrib.auth.urls")),

@@ -14,13 +14,21 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse_lazy
 from django.views.generic import CreateView
 
+from webhooks_app.portal import webhooks as portal
+
 from ..api import PresentationThrottle, RegistrationThrottle
 from ..background import work_soon
 from ..presentations.models import Presentation
 from ..presentations.serializers import MAX_OUTLINE_LENGTH
 from ..presentations.tasks import make_presentation
+from ..receiver import url_of
 
 SHOWN = 10
+
+RECEIVER = (
+    "The URL is that of the demonstration's receiver, which you need not start. It shows you what it receives. Replace "
+    "the URL if you have a receiver of your own."
+)
 
 if TYPE_CHECKING:
     BaseCreateView = CreateView[Any, Any]
@@ -62,6 +70,18 @@ class SignUpPage(LimitedPage):
         response = super().form_valid(form)
         login(self.request, form.instance)
         return response
+
+
+class NewWebhookPage(portal.NewWebhookPage):
+    """The form for a new webhook, which suggests the demonstration's receiver."""
+
+    def get_initial(self) -> dict[str, Any]:
+        url = url_of(self.owner)
+        return {**super().get_initial(), **({"url": url} if url else {})}
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        intro = RECEIVER if url_of(self.owner) else ""
+        return super().get_context_data(intro=intro, **kwargs)
 
 
 class PresentationForm(BaseForm):

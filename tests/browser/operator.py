@@ -54,17 +54,21 @@ class Operator:
         self.tab.get_by_role("textbox", name=field).fill(text)
         self.steps += 1
 
+    def fills(self, label: str, text: str) -> None:
+        self.field(label).fill(text)
+        self.steps += 1
+
     def sees(self, text: str) -> None:
         expect(self.tab.get_by_text(text).first).to_be_visible()
 
-    def reloads_until(self, text: str) -> None:
+    def reloads_until(self, text: str, *, timeout_seconds: float = 60) -> None:
         """Reload the page, without JavaScript, until it shows the text."""
 
         def shows_it() -> bool:
             self.tab.reload()
             return self.tab.get_by_text(text).first.is_visible()
 
-        wait_until(shows_it)
+        wait_until(shows_it, timeout_seconds=timeout_seconds)
 
     def is_offered_none_of(self, *links: str) -> None:
         for link in links:

@@ -1,83 +1,113 @@
-"""A customer gets to a tested webhook by the keyboard alone, and repairs a failing one, in a few steps."""
+"""A new customer of the example service gets to a received event, and repairs a failing webhook, by clicking only."""
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import Any
+import time
+from collections.abc import Iterator
 
 import pytest
-from django.contrib.auth import get_user_model
-from django.utils import timezone
 from playwright.sync_api import Browser
 
-from webhooks_app.models import Delivery, DeliveryAttempt, Webhook, WebhookHealth
-
-from ..support.rows import EVENT_TYPE, emit_one, make_webhook
-from .conftest import SECRET, Login, Receiver, new_session
-from .operator import at_the_console
+from ..example_project.commands import running
+from ..support.servers.process import free_port
+from .conftest import EXPECT_MILLISECONDS
+from .inspection import LOOKS, keep_picture, problems_of
+from .operator import Operator
 from .test_journeys import VERIFIED
 
-pytestmark = pytest.mark.only_on("sqlite")
+pytestmark = [pytest.mark.only_on("sqlite"), pytest.mark.timeout(300)]
 
-SIGN_UP = 5
-"""Steps of the sign-up, which is the host's: the link, two or three fields, and the button."""
-
-
-def make_failing(account: Any) -> Webhook:
-    """Create a webhook whose URL refuses connections, with an event that it missed."""
-    event, began = emit_one(account, error="missed"), timezone.now() - timedelta(hours=1)
-    webhook = make_webhook(account, EVENT_TYPE, url="http://127.0.0.1:9999/old", secret=SECRET)
-    Webhook.objects.filter(pk=webhook.pk).update(created_at=began)
-    failed = {"webhook": webhook, "event": event, "state": "given_up", "last_result": "connection_error"}
-    delivery = Delivery.objects.create(**failed, attempt_count=1, finished_at=timezone.now())
-    attempt = {"url": webhook.url, "result": "connection_error", "message": "Connection refused"}
-    DeliveryAttempt.objects.create(delivery=delivery, number=1, started_at=timezone.now(), **attempt)
-    WebhookHealth.objects.create(
-        webhook=webhook, failing_since=began, last_given_up_at=timezone.now(), given_up_count=1, missed_from=began
-    )
-    return webhook
+GIVEN_UP_WITHIN_SECONDS = 120
+"""The last of four attempts is 36 seconds after the first. Then the worker updates the state of the webhook."""
 
 
-@pytest.mark.usefixtures("worker")
-def test_a_customer_creates_tests_repairs_and_recovers(browser: Browser, live_server: Any, receiver: Receiver) -> None:
-    account = get_user_model().objects.create_user("amina")
-    login = Login(address=live_server.url, session=new_session(account))
-    receiver.may_answer.clear()
-    receiver.secrets = ()
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of the example service, as ``make run`` starts it."""
+    port, directory = free_port(), tmp_path_factory.mktemp("service")
+    with running("example_project.run", VAR_DIR=str(directory), PORT=str(port)) as program:
+        program.wait_for_line(lambda line: line.startswith("worker") and line.endswith("ready."), timeout=200)
+        program.wait_for_line(lambda line: "Ctrl-C" in line)
+        yield f"http://127.0.0.1:{port}"
 
-    with at_the_console(browser, login) as customer:
-        tab = customer.tab
-        customer.opens("/webhooks/")
+
+def signs_up(customer: Operator, name: str) -> None:
+    customer.opens("/webhooks/")
+    customer.follows("Sign up")
+    customer.fills("Username:", name)
+    customer.fills("Password:", "a password of a test")
+    customer.fills("Password confirmation:", "a password of a test")
+    customer.confirms("Sign up")
+
+
+def test_a_new_customer_tests_and_repairs_a_webhook(browser: Browser, service: str) -> None:
+    with browser.new_context(locale="en") as context:
+        tab = context.new_page()
+        customer = Operator(tab, service)
+        began = time.monotonic()
+        signs_up(customer, "amina")
+        customer.follows("New webhook")
+        customer.clicks(tab.get_by_role("group", name="PPT generation").get_by_label("all of this group"))
+        customer.confirms("Create")
+        customer.sees("Copy it now. It is not shown again.")
+        customer.sees(VERIFIED)
+        customer.follows("Continue to the webhook")
+        customer.follows("Send a test event")
+        customer.confirms("Send")
+        customer.sees("Answered with status 200, which confirms receipt.")
+        assert (customer.steps <= 14, time.monotonic() - began <= 180) == (True, True)
+
+        customer.follows("Back")
+        customer.follows("See what it received")
+        assert "verified" in customer.row("ppt.generation").first.inner_text()
+        assert problems_of(tab, LOOKS[0]) == []
+        keep_picture(tab, "receiver of the demonstration")
+        customer.confirms("Let it fail")
+        customer.sees("It answers every request with 503")
+        customer.follows("Page of the webhook")
+        customer.follows("API keys")
+        customer.follows("New API key")
+        customer.fills("Name", "Import")
+        customer.clicks(tab.get_by_role("checkbox").first)
+        customer.confirms("Create")
+        customer.sees("Send it in the header of each request:")
+        customer.follows("Your presentations")
+        customer.confirms("Create")
+        customer.sees("The presentation is being made.")
+        customer.follows("Your webhooks")
+        customer.reloads_until("1 webhook needs attention.", timeout_seconds=GIVEN_UP_WITHIN_SECONDS)
+
+        customer.steps = 0
+        customer.clicks(tab.get_by_role("main").get_by_role("link", name="http://127.0.0.1"))
+        customer.sees("Last failure: Answered with status 503")
+        customer.follows("See what it received")
+        customer.confirms("Repair it")
+        customer.follows("Page of the webhook")
+        customer.follows("Recover missed events")
+        customer.confirms("Count them")
+        customer.sees("events would be sent.")
+        customer.confirms("Send them")
+        customer.sees("Done: all events found are queued.")
+        assert customer.steps <= 8
+
+        customer.follows("Webhooks")
+        customer.clicks(tab.get_by_role("main").get_by_role("link", name="http://127.0.0.1"))
+        customer.follows("See what it received")
+        repaired = customer.row("ppt.generation.completed").filter(has_text="200")
+        repaired.first.wait_for(timeout=EXPECT_MILLISECONDS)
+        assert "verified" in repaired.first.inner_text()
+
+
+def test_a_webhook_is_created_and_tested_by_the_keyboard_alone(browser: Browser, service: str) -> None:
+    with browser.new_context(locale="en") as context:
+        tab = context.new_page()
+        customer = Operator(tab, service)
+        signs_up(customer, "clara")
         customer.presses("Enter", customer.link("New webhook"))
-        customer.tabs_to(customer.field("URL"))
-        tab.keyboard.type(f"{receiver.url}new")
-        customer.steps += 1
         customer.presses("Space", tab.get_by_role("group", name="File").get_by_label("all of this group"))
         customer.presses("Enter", tab.get_by_role("button", name="Create", exact=True))
-        receiver.secrets = (customer.reads_the_secret(), SECRET)
-        receiver.may_answer.set()
         customer.sees(VERIFIED)
         customer.presses("Enter", customer.link("Continue to the webhook"))
         customer.presses("Enter", customer.link("Send a test event"))
         customer.presses("Enter", tab.get_by_role("button", name="Send", exact=True))
         customer.sees("Answered with status 200, which confirms receipt.")
-        assert customer.steps + SIGN_UP <= 14
-
-        failing, customer.steps = make_failing(account), 0
-        customer.opens("/webhooks/")
-        customer.sees("1 webhook needs attention.")
-        customer.clicks(tab.get_by_role("link", name=failing.url).first)
-        customer.sees("Last failure: Connection refused")
-        customer.follows("Settings")
-        customer.types("URL", f"{receiver.url}repaired")
-        customer.confirms("Save")
-        customer.sees(VERIFIED)
-        customer.follows("Recover missed events")
-        customer.confirms("Count them")
-        customer.sees("1 event would be sent.")
-        customer.confirms("Send them")
-        customer.sees("Done: all events found are queued.")
-        assert customer.steps <= 8
-
-    receiver.gets(EVENT_TYPE, "/repaired", error="missed")
-    assert Webhook.objects.filter(owner=account, status="active").count() == 2

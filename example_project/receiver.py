@@ -1,0 +1,152 @@
+"""The demonstration's receiver: the URLs of a server of its own, which ``make run`` starts on loopback.
+
+It stands for the programs of customers, so that they can try their webhooks without starting one. Each account has its
+own URL, where POST receives and GET shows what came. The last requests to each webhook are kept in memory. The receiver
+belongs to the service, which is why it knows the secrets: it reads them from the database.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from django.conf import settings
+from django.core.signing import BadSignature, Signer
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
+from django.template.response import TemplateResponse
+from django.urls import path, reverse
+from django.utils import timezone
+from django.utils.decorators import method_decorator
+from django.views.decorators.csrf import csrf_exempt
+from django.views.decorators.http import require_POST
+from django.views.generic import View
+
+from webhooks_app.exceptions import SecretUnreadableError, WebhookVerificationError
+from webhooks_app.models import Webhook
+from webhooks_app.receiver import ReceivedEvent, challenge_answer, verify
+
+MAX_WEBHOOKS, MAX_INBOXES, MAX_RECEIVED, MAX_DATA_LENGTH = 20, 200, 20, 4000
+"""Maximum number of an account's webhooks, of all inboxes, of requests in one, and of characters of a request."""
+
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; form-action 'self'; frame-ancestors 'none'",
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "same-origin",
+}
+
+_signer = Signer(salt="example_project.receiver", sep=".")
+
+
+def url_of(account: Any) -> str:
+    """Return the URL of an account's receiver, which nobody else can guess; "" if the receiver does not run."""
+    return f"{settings.RECEIVER_URL}{_signer.sign(account.pk)}/" if settings.RECEIVER_URL else ""
+
+
+class Received(NamedTuple):
+    at: datetime
+    type: str
+    id: str
+    data: str
+    problem: str
+    """The reason why this is not a genuine webhook; "" if the signature was verified."""
+    status: int
+
+
+@dataclass
+class Inbox:
+    """What a webhook received, and what it answers."""
+
+    is_failing: bool = False
+    received: deque[Received] = field(default_factory=lambda: deque(maxlen=MAX_RECEIVED))
+
+
+class Inboxes:
+    """The inboxes of those webhooks that were used last."""
+
+    def __init__(self) -> None:
+        self._inboxes: OrderedDict[str, Inbox] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __getitem__(self, name: str) -> Inbox:
+        with self._lock:
+            inbox = self._inboxes[name] = self._inboxes.pop(name, None) or Inbox()
+            while len(self._inboxes) > MAX_INBOXES:
+                self._inboxes.popitem(last=False)
+        return inbox
+
+
+inboxes = Inboxes()
+
+
+def webhooks_of(signed: str) -> list[Webhook]:
+    """Return the webhooks with this URL of the account that it belongs to. Raises Http404 for any other URL."""
+    try:
+        owner = _signer.unsign(signed)
+    except BadSignature:
+        raise Http404 from None
+    rows = Webhook.objects.existing().filter(owner=owner, url__endswith=f"/{signed}/").order_by("-pk")
+    return list(rows[:MAX_WEBHOOKS])
+
+
+@method_decorator(csrf_exempt, name="dispatch")
+class ReceiverView(View):
+    """Receives the requests to an account's URL, and shows the last ones."""
+
+    def post(self, request: HttpRequest, signed: str) -> HttpResponse:
+        webhook, event, problem = verified(request, webhooks_of(signed))
+        inbox = inboxes[webhook.pk if webhook else signed]
+        answer = _answer(event, problem, is_failing=inbox.is_failing)
+        data = json.dumps(event.data, indent=2, ensure_ascii=False)[:MAX_DATA_LENGTH] if event else ""
+        facts = (event.type, event.id or "") if event else ("", "")
+        inbox.received.appendleft(Received(timezone.now(), *facts, data, problem, answer.status_code))
+        return answer
+
+    def get(self, request: HttpRequest, signed: str) -> HttpResponse:
+        shown = [(each, inboxes[each.pk], _page_of(each)) for each in webhooks_of(signed)]
+        context = {"signed": signed, "webhooks": shown, "refused": inboxes[signed].received}
+        return TemplateResponse(request, "example_project/receiver.html", context, headers=HEADERS)
+
+
+def verified(request: HttpRequest, webhooks: Sequence[Webhook]) -> tuple[Webhook | None, ReceivedEvent | None, str]:
+    """Return the webhook whose secret signed a request, with its event; or None, and the reason."""
+    problem = "No webhook has this URL."
+    for webhook in webhooks:
+        try:
+            return webhook, verify(request.body, request.headers, webhook.verification_keys), ""
+        except (WebhookVerificationError, SecretUnreadableError) as error:
+            problem = str(error)
+    return None, None, problem
+
+
+def _answer(event: ReceivedEvent | None, problem: str, *, is_failing: bool) -> JsonResponse:
+    if event is None:
+        return JsonResponse({"error": problem}, status=400)
+    if is_failing:
+        return JsonResponse({"error": "The customer told this receiver to fail."}, status=503)
+    return JsonResponse(challenge_answer(event) if event.is_verification else {"status": "received"})
+
+
+def _page_of(webhook: Webhook) -> str:
+    """Return the URL of a webhook's page, which is on the server of the service."""
+    args = (webhook.owner_id, webhook.pk)
+    return settings.BASE_URL + reverse("webhooks_portal:webhook", args=args, urlconf="example_project.urls")
+
+
+@require_POST
+def switch(request: HttpRequest, signed: str, pk: str) -> HttpResponse:
+    """Let the receiver of a webhook fail, or work again."""
+    if pk not in [webhook.pk for webhook in webhooks_of(signed)]:
+        raise Http404
+    inboxes[pk].is_failing = "fail" in request.POST
+    return HttpResponseRedirect(reverse("receiver", args=(signed,)))
+
+
+urlpatterns = [
+    path("<str:signed>/", ReceiverView.as_view(), name="receiver"),
+    path("<str:signed>/<str:pk>/", switch, name="receiver-switch"),
+]

@@ -1,0 +1,136 @@
+"""The demonstration's receiver, which customers need not start."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.test import Client
+
+from example_project import receiver
+from example_project.receiver import url_of
+from webhooks_app import register_webhook
+from webhooks_app.signatures.specification import signed_headers
+
+SECRET = "a secret of the test"
+RECEIVER = "http://127.0.0.1:8010/"
+
+
+@pytest.fixture(autouse=True)
+def address(settings):
+    settings.RECEIVER_URL = RECEIVER
+    receiver.inboxes = receiver.Inboxes()
+
+
+def make_webhook(name="amina", secret=SECRET, **fields):
+    account = get_user_model().objects.get_or_create(username=name)[0]
+    return register_webhook(
+        owner=account, url=url_of(account), event_types=["file.deleted"], secret=secret, description=name, **fields
+    )
+
+
+def path_of(webhook):
+    return webhook.url.removeprefix(RECEIVER[:-1])
+
+
+def send(path, secret=SECRET, event_type="file.deleted", **data):
+    body = json.dumps({"id": "evt_1", "type": event_type, "created": "2026-01-01T00:00:00Z", "data": data}).encode()
+    headers = dict(signed_headers(secret, int(time.time()), event_type, body))
+    return Client(enforce_csrf_checks=True).post(path, body, content_type="application/json", headers=headers)
+
+
+@pytest.mark.urls("example_project.receiver")
+def test_a_genuine_request_is_shown_and_another_is_refused(client):
+    path = path_of(make_webhook())
+
+    answers = [send(path, file_id="<b>1</b>"), send(path, secret="another secret of a test"), send(path, file_id="2")]
+    page = client.get(path)
+
+    assert [each.status_code for each in answers] == [200, 400, 200]
+    assert page.content.decode().count("<td>verified</td>") == 2
+    assert "&lt;b&gt;1&lt;/b&gt;" in page.content.decode()
+    assert "Receiver of the demonstration" in page.content.decode()
+    assert [each.status for each in page.context["refused"]] == [400]
+
+
+@pytest.mark.urls("example_project.receiver")
+def test_the_challenge_is_returned(client):
+    answer = send(path_of(make_webhook()), event_type="webhook.verification", challenge="x" * 32)
+
+    assert answer.json() == {"challenge": "x" * 32}
+
+
+@pytest.mark.urls("example_project.receiver")
+def test_each_account_and_each_webhook_has_its_own_inbox(client):
+    first, second = make_webhook(), make_webhook(secret="a second secret of a test")
+    other = make_webhook("boris")
+    send(path_of(first), secret="a second secret of a test")
+
+    shown = client.get(path_of(first)).context["webhooks"]
+
+    assert first.url == second.url != other.url
+    assert {webhook.pk: len(inbox.received) for webhook, inbox, _ in shown} == {first.pk: 0, second.pk: 1}
+    assert [len(inbox.received) for _, inbox, _ in client.get(path_of(other)).context["webhooks"]] == [0]
+    assert send(path_of(other)).status_code == 200
+    assert send(path_of(other), secret="a second secret of a test").status_code == 400
+
+
+@pytest.mark.urls("example_project.receiver")
+@pytest.mark.parametrize("path", ["/1/", "/1.x/", "/x/", "/1.x/wh_1/"])
+def test_invented_urls_lead_nowhere(client, path):
+    make_webhook()
+
+    assert [client.get(path).status_code, client.post(path).status_code][-1] == 404
+    assert len(receiver.inboxes._inboxes) == 0
+
+
+@pytest.mark.urls("example_project.receiver")
+def test_a_receiver_fails_until_it_is_repaired(client):
+    webhook, other = make_webhook(), make_webhook("boris")
+    path = path_of(webhook)
+
+    client.post(f"{path}{webhook.pk}/", {"fail": ""})
+    failed = [send(path).status_code, send(path, secret="another secret of a test").status_code]
+    client.post(f"{path}{webhook.pk}/")
+
+    assert failed == [503, 400]
+    assert send(path).status_code == 200
+    assert client.post(f"{path}{other.pk}/", {"fail": ""}).status_code == 404
+    assert Client(enforce_csrf_checks=True).post(f"{path}{webhook.pk}/", {"fail": ""}).status_code == 403
+
+
+@pytest.mark.urls("example_project.receiver")
+def test_the_memory_is_bounded(client, monkeypatch):
+    monkeypatch.setattr(receiver, "MAX_INBOXES", 2)
+    webhook = make_webhook()
+    for number in range(25):
+        send(path_of(webhook), file_id=f"{number}" + "x" * 10_000)
+    kept = receiver.inboxes[webhook.pk].received
+    for name in "abc":
+        receiver.inboxes[name]
+
+    assert len(kept) == 20
+    assert max(len(each.data) for each in kept) == 4000
+    assert kept[0].data.count("24xxx") == 1
+    assert list(receiver.inboxes._inboxes) == ["b", "c"]
+
+
+def test_the_pages_about_webhooks_lead_to_the_receiver(client, settings):
+    account = get_user_model().objects.create_user("amina")
+    client.force_login(account)
+    form = {"url": url_of(account), "event_types": ["file.deleted"]}
+
+    suggested = client.get(f"/webhooks/{account.pk}/webhooks/new/")
+    created = client.post(f"/webhooks/{account.pk}/webhooks/new/", form, follow=True)
+    settings.RECEIVER_URL = ""
+    without = client.get(f"/webhooks/{account.pk}/webhooks/new/")
+
+    assert f'value="{url_of(account) or form["url"]}"' in suggested.content.decode()
+    assert "the demonstration's receiver" in suggested.context["intro"]
+    assert "has this secret already" in created.content.decode()
+    assert f'href="{form["url"]}"' in created.content.decode()
+    assert "listen_webhooks" not in created.content.decode()
+    assert without.context["intro"] == ""
+    assert 'value="http' not in without.content.decode()
