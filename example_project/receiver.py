@@ -74,7 +74,8 @@ class Inboxes:
 
     def __getitem__(self, name: str) -> Inbox:
         with self._lock:
-            inbox = self._inboxes[name] = self._inboxes.pop(name, None) or Inbox()
+            inbox = self._inboxes.setdefault(name, Inbox())
+            self._inboxes.move_to_end(name)
             while len(self._inboxes) > MAX_INBOXES:
                 self._inboxes.popitem(last=False)
         return inbox
@@ -86,7 +87,7 @@ inboxes = Inboxes()
 def webhooks_of(signed: str) -> list[Webhook]:
     """Return the webhooks with this URL of the account that it belongs to. Raises Http404 for any other URL."""
     try:
-        owner = _signer.unsign(signed)
+        owner: Any = _signer.unsign(signed)
     except BadSignature:
         raise Http404 from None
     rows = Webhook.objects.existing().filter(owner=owner, url__endswith=f"/{signed}/").order_by("-pk")
@@ -134,7 +135,7 @@ def _answer(event: ReceivedEvent | None, problem: str, *, is_failing: bool) -> J
 def _page_of(webhook: Webhook) -> str:
     """Return the URL of a webhook's page, which is on the server of the service."""
     args = (webhook.owner_id, webhook.pk)
-    return settings.BASE_URL + reverse("webhooks_portal:webhook", args=args, urlconf="example_project.urls")
+    return f"{settings.BASE_URL}{reverse('webhooks_portal:webhook', args=args, urlconf='example_project.urls')}"
 
 
 @require_POST

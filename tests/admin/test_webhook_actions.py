@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
+from django.test import Client
 from django.utils import timezone
 
-from webhooks_app.models import AuditEntry, Delivery, Webhook
+from webhooks_app.models import AuditEntry, Delivery, PortalLink, Webhook
 
 from .conftest import SECRET, Page, shown_messages, shows, text
 
@@ -141,6 +142,47 @@ def test_a_rotated_secret_is_shown_once(superuser: Page, webhook: Webhook) -> No
     assert webhook.secret != SECRET
     assert shows(answer, webhook.secret)
     assert not shows(superuser.get("webhook"), webhook.secret)
+
+
+def test_a_link_to_the_pages_of_the_customer_is_shown_and_audited(superuser: Page, webhook: Webhook) -> None:
+    assert shows(superuser.act("link_to_pages", webhook), "once, for an hour, without a login")
+
+    answer = superuser.act("link_to_pages", webhook, confirmed=True, rights="read,manage", minutes="60")
+    url, customer = answer.context["secret"].removeprefix("http://testserver"), Client()
+    customer.get(url)
+
+    assert shows(answer, answer.context["secret"])
+    assert customer.post(url).headers["Location"] == f"/webhooks/{webhook.owner_id}/webhooks/{webhook.pk}/"
+    created = AuditEntry.objects.filter(action="portal_link.created").get()
+    assert (created.owner_id, created.actor_name, created.via) == (webhook.owner_id, "root", "console")
+    assert created.changes == {"rights": [None, ["read", "manage"]]}
+
+
+def test_a_link_gives_no_more_than_its_creator_may_do(
+    staff: Callable[..., Page], new_webhook: Callable[..., Webhook]
+) -> None:
+    page = staff("amina", "view_webhook", "view_delivery", "view_event", "add_portallink")
+    webhook = new_webhook(page.user)
+
+    refused = page.act("link_to_pages", webhook, confirmed=True, rights="read,manage", minutes="15")
+    assert shown_messages(refused) == ["This requires the permission webhooks_app.change_webhook."]
+    assert not PortalLink.objects.exists()
+    page.act("link_to_pages", webhook, confirmed=True, rights="read", minutes="15")
+    assert PortalLink.objects.get().rights == ["read"]
+
+
+def test_a_link_is_offered_to_those_who_may_and_not_for_the_platform(
+    superuser: Page, staff: Callable[..., Page], new_webhook: Callable[..., Webhook]
+) -> None:
+    page = staff("amina", "view_webhook", "view_delivery", "view_event", "change_webhook")
+    own, of_platform = new_webhook(page.user), new_webhook(None)
+
+    page.act("link_to_pages", own, confirmed=True, rights="read", minutes="15")
+    offered = ["link_to_pages" in text(superuser.get("webhook", "change", each.pk)) for each in (own, of_platform)]
+
+    assert not PortalLink.objects.exists()
+    assert "link_to_pages" not in text(page.get("webhook", "change", own.pk))
+    assert offered == [True, False]
 
 
 def test_a_rotation_submitted_twice_rotates_once(superuser: Page, webhook: Webhook) -> None:

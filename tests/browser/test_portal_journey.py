@@ -103,6 +103,7 @@ def test_a_webhook_is_created_and_tested_by_the_keyboard_alone(browser: Browser,
         tab = context.new_page()
         customer = Operator(tab, service)
         signs_up(customer, "clara")
+        customer.sees("No webhooks yet")
         customer.presses("Enter", customer.link("New webhook"))
         customer.presses("Space", tab.get_by_role("group", name="File").get_by_label("all of this group"))
         customer.presses("Enter", tab.get_by_role("button", name="Create", exact=True))

@@ -30,6 +30,7 @@ from .actions import ActingAdmin
 from .display import delivery_urls, shows_deliveries
 from .missed import MissedEvents, missed_by
 from .owned import actor_of, visible_event_types
+from .portal_links import PortalLinks
 from .rotating_keys import KeyRotation
 
 USE_FILTER = "use_filter"
@@ -108,7 +109,7 @@ class FilterTrial(ActingAdmin):
             self.message_user(request, text, messages.WARNING)
 
 
-class WebhookActions(KeyRotation, MissedEvents, FilterTrial):
+class WebhookActions(KeyRotation, PortalLinks, MissedEvents, FilterTrial):
     confirmations = WEBHOOK
 
     actions = (
@@ -120,6 +121,7 @@ class WebhookActions(KeyRotation, MissedEvents, FilterTrial):
         "enable",
         "rotate_secret",
         "revoke_previous_secret",
+        "link_to_pages",
         "replay_missed",
         "send_missed",
         "try_filter",
@@ -138,6 +140,7 @@ class WebhookActions(KeyRotation, MissedEvents, FilterTrial):
         "replay_missed",
         "send_missed",
         "try_filter",
+        "link_to_pages",
     )
 
     def offers(self, item: Webhook, action: str) -> bool:
@@ -152,6 +155,7 @@ class WebhookActions(KeyRotation, MissedEvents, FilterTrial):
             "disable": not is_disabled,
             "send_missed": False,  # offered with their number
             "revoke_previous_secret": item.has_previous_keys,
+            "link_to_pages": item.owner_id is not None,
         }.get(action, True)
 
     def consequences(self, action: str, items: list[Webhook]) -> list[str]:

@@ -940,7 +940,7 @@ class Migration(migrations.Migration):
             options={
                 "verbose_name": "link to the customers' pages",
                 "verbose_name_plural": "links to the customers' pages",
-                "default_permissions": (),
+                "default_permissions": ("add",),
             },
         ),
         migrations.CreateModel(

@@ -61,6 +61,7 @@ class Action(models.TextChoices):
     KEY_REVOKED = "api_key.revoked", _("API key revoked")
     KEY_DELETED = "api_key.deleted", _("API key deleted")
     LIST_EXPORTED = "list.exported", _("list exported")
+    LINK_CREATED = "portal_link.created", _("link to the customers' pages created")
     LINK_OPENED = "portal_link.opened", _("link to the customers' pages opened")
     LINK_REVOKED = "portal_link.revoked", _("link to the customers' pages revoked")
 

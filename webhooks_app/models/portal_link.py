@@ -97,7 +97,7 @@ class PortalLink(Audited):
     class Meta:
         verbose_name = _("link to the customers' pages")
         verbose_name_plural = _("links to the customers' pages")
-        default_permissions = ()
+        default_permissions = ("add",)
 
     def __str__(self) -> str:
         return str(self.pk)

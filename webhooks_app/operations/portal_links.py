@@ -9,6 +9,7 @@ from secrets import token_urlsafe
 from typing import Any
 
 from django.db import router
+from django.urls import Resolver404, get_script_prefix, resolve, reverse
 
 from ..database.sql import current, writing
 from ..encryption import Masked
@@ -16,14 +17,15 @@ from ..models import PortalLink
 from ..models.audit import Action, Via, acting
 from ..owners import Access, BaseOwners, owners
 from .actors import PROJECT, BaseActor, Member, access_of
-from .rights import FORGET_OWNER
+from .rights import CREATE_LINK, FORGET_OWNER, rights_within
 
-__all__ = ["LinkSession", "create_link", "open_link", "revoke_links", "session_of"]
+__all__ = ["LinkSession", "create_link", "open_link", "path_of", "revoke_links", "session_of"]
 
 MAX_AGE = timedelta(days=7)
 """The longest time in which a link can be opened."""
 
 LINKS_AT_A_TIME = 500
+MAX_PATH = 200
 
 RIGHTS = tuple(str(access.name).lower() for access in Access)
 
@@ -47,18 +49,52 @@ class LinkSession:
 
 
 def create_link(
-    owner: Any, *, user: Any = None, rights: Iterable[str] = ("read",), expires: timedelta, path: str = ""
+    owner: Any,
+    *,
+    actor: BaseActor = PROJECT,
+    user: Any = None,
+    rights: Iterable[str] = ("read",),
+    expires: timedelta,
+    page: str = "",
 ) -> PortalLink:
-    """Create a link. Raises InvalidOwnerError for an unsaved owner, ValueError for an unknown right or another age."""
+    """Create a link to a page of an owner. Links of the project's own code are not audited before they are opened.
+
+    The actor needs every right that the link gives. Raises AccessDeniedError, InvalidOwnerError for an unsaved owner,
+    and ValueError for an unknown right, another age or a page that does not exist.
+    """
     BaseOwners.check(owners(), owner)
     given = list(rights)
+    if not _is_page(owner, page):
+        raise ValueError(f"{page[:100]!r} is not the path of a page. Pass the part after the overview: 'deliveries/'.")
     if unknown := [name for name in given if name not in RIGHTS]:
         raise ValueError(f"{unknown[0]!r} is not a right. Pass a list of: {', '.join(RIGHTS)}.")
     if not timedelta(0) < expires <= MAX_AGE:
         raise ValueError(f"expires is {expires}, but must be positive, and at most {MAX_AGE.days} days.")
-    return PortalLink.create(
-        owner=owner, user=user, rights=[name for name in RIGHTS if name in given], expires=expires, path=path
-    )
+    fields = {"owner": owner, "user": user, "rights": [name for name in RIGHTS if name in given], "path": page}
+    for right in (CREATE_LINK, *rights_within(PortalLink(**fields).access)):
+        actor.require(right, owner.pk)
+    with acting(actor), writing(router.db_for_write(PortalLink), PortalLink):
+        link = PortalLink.create(expires=expires, **fields)
+        if actor.via != Via.CODE:  # which creates one for each page with a frame
+            link.audit(Action.LINK_CREATED, {"rights": [None, link.rights]})
+    return link
+
+
+def path_of(link: PortalLink) -> str:
+    """Return the path of a link's page. Raises NoReverseMatch without the customers' pages in the URLs."""
+    return reverse("webhooks_portal:link", args=(link.text,))
+
+
+def _is_page(owner: Any, page: str) -> bool:
+    path = page.partition("?")[0]
+    if len(page) > MAX_PATH or ".." in path or not page.isprintable():
+        return False
+    overview = reverse("webhooks_portal:overview", args=(owner.pk,))
+    try:
+        found = resolve(f"/{overview.removeprefix(get_script_prefix())}{path}")
+    except Resolver404:
+        return False
+    return found.namespace == "webhooks_portal" and "owner" in found.kwargs
 
 
 def open_link(link: PortalLink, *, is_framed: bool) -> Masked | None:

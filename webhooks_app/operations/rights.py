@@ -64,7 +64,10 @@ DELETE_KEY = Right(permission="webhooks_app.delete_apikey")
 
 FORGET_OWNER = Right(permission=MANAGE_ALL)
 
-NOT_FOR_MEMBERS = (EMIT_EVENT, FORGET_OWNER)
+CREATE_LINK = Right(permission="webhooks_app.add_portallink", access=Access.READ)
+"""To create a link to the customers' pages. The creator also needs each right that the link gives."""
+
+NOT_FOR_MEMBERS = (EMIT_EVENT, FORGET_OWNER, CREATE_LINK)
 """The rights that no role of the owner policy includes."""
 
 _RIGHTS = [each for each in tuple(globals().values()) if isinstance(each, Right)]
@@ -73,3 +76,8 @@ _RIGHTS = [each for each in tuple(globals().values()) if isinstance(each, Right)
 def rights_of(scope: str) -> list[Right]:
     """Return the rights that a scope gives to an API key."""
     return [right for right in _RIGHTS if right.scope == scope]
+
+
+def rights_within(access: Access) -> list[Right]:
+    """Return the rights that this access gives to a member."""
+    return [right for right in _RIGHTS if right.access in access and right not in NOT_FOR_MEMBERS]

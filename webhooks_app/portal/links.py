@@ -9,12 +9,12 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
-from django.urls import Resolver404, get_script_prefix, resolve, reverse
+from django.urls import reverse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..models import PortalLink
-from ..operations.portal_links import LinkSession, create_link, end, open_link, revoke_links, usable
+from ..operations.portal_links import LinkSession, create_link, end, open_link, path_of, revoke_links, usable
 from ..owners import Access, owners
 from .base import SafePage
 from .visits import COOKIE, is_framed, set_cookie, with_csrf
@@ -25,7 +25,6 @@ PROBE = "webhooks_portal_probe_token"
 """A cookie that shows whether the browser returns cookies, before the link is used up. It is the CSRF secret too."""
 
 PROBE_LENGTH = 32
-MAX_PATH = 200
 
 NO_LONGER_VALID = _(
     "This link is no longer valid. Each link can be opened once, within a short time. Ask for a new one."
@@ -50,10 +49,7 @@ def portal_url(
     Raises InvalidOwnerError for an owner that is not saved, and ValueError for any other argument. Pass the result to
     ``request.build_absolute_uri`` for a mail, or for a frame on another host.
     """
-    if not _is_page(owner, page):
-        raise ValueError(f"{page[:100]!r} is not the path of a page. Pass the part after the overview: 'deliveries/'.")
-    link = create_link(owner, user=user, rights=rights, expires=expires, path=page)
-    return reverse("webhooks_portal:link", args=(link.text,))
+    return path_of(create_link(owner, user=user, rights=rights, expires=expires, page=page))
 
 
 def revoke_portal_links(owner: Any = None, user: Any = None) -> int:
@@ -62,18 +58,6 @@ def revoke_portal_links(owner: Any = None, user: Any = None) -> int:
     Returns the number of links. A request that has begun ends as usual.
     """
     return revoke_links(owner, user)
-
-
-def _is_page(owner: Any, page: str) -> bool:
-    path = page.partition("?")[0]
-    if len(page) > MAX_PATH or ".." in path or not page.isprintable():
-        return False
-    overview = reverse("webhooks_portal:overview", args=(getattr(owner, "pk", None) or "-",))
-    try:
-        found = resolve(f"/{overview.removeprefix(get_script_prefix())}{path}")
-    except Resolver404:
-        return False
-    return found.namespace == "webhooks_portal" and "owner" in found.kwargs
 
 
 class LinkPage(SafePage):
