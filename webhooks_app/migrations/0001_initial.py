@@ -1176,6 +1176,7 @@ class Migration(migrations.Migration):
                             ("api_key.revoked", "API key revoked"),
                             ("api_key.deleted", "API key deleted"),
                             ("list.exported", "list exported"),
+                            ("portal_link.created", "link to the customers' pages created"),
                             ("portal_link.opened", "link to the customers' pages opened"),
                             ("portal_link.revoked", "link to the customers' pages revoked"),
                         ],
