@@ -12,6 +12,7 @@ FOR_PEOPLE = {
     *("view_delivery", "view_replay", "view_auditentry"),
     *("view_event", "add_event"),
     *("view_problem", "change_problem"),
+    "add_portallink",
 }
 
 

@@ -64,7 +64,7 @@ DELETE_KEY = Right(permission="webhooks_app.delete_apikey")
 
 FORGET_OWNER = Right(permission=MANAGE_ALL)
 
-CREATE_LINK = Right(permission="webhooks_app.add_portallink", access=Access.READ)
+CREATE_LINK = Right(permission="webhooks_app.add_portallink")
 """To create a link to the customers' pages. The creator also needs each right that the link gives."""
 
 NOT_FOR_MEMBERS = (EMIT_EVENT, FORGET_OWNER, CREATE_LINK)
