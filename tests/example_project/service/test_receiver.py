@@ -12,7 +12,7 @@ from django.test import Client
 from example_project import receiver
 from example_project.receiver import url_of
 from webhooks_app import register_webhook
-from webhooks_app.signatures.specification import signed_headers
+from webhooks_app.signatures import signed_headers
 
 SECRET = "a secret of the test"
 RECEIVER = "http://127.0.0.1:8010/"
