@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
@@ -11,13 +10,12 @@ from django.core.exceptions import ValidationError
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from ..database.sql import writing
 from ..models import ApiKey
 from ..models.api_key import owner_scopes
 from ..models.audit import acting
 from ..owners import check_owner, owners
-from .actors import BaseActor
-from .rights import CHANGE_KEY, CREATE_KEY, DELETE_KEY, Right, rights_of
+from .actors import BaseActor, changing
+from .rights import CHANGE_KEY, CREATE_KEY, DELETE_KEY, rights_of
 
 __all__ = ["change_key", "create_key", "delete_key", "revoke_key"]
 
@@ -54,7 +52,7 @@ def change_key(api_key: ApiKey, *, actor: BaseActor) -> None:
 
     Raises django.core.exceptions.ValidationError.
     """
-    with _performing(CHANGE_KEY, api_key, actor) as saved:
+    with changing(CHANGE_KEY, api_key, actor) as saved:
         added = [scope for scope in api_key.scopes if scope not in saved.scopes]
         _check_scopes(added, saved.owner_id, actor)
         api_key.change(since=saved)
@@ -62,13 +60,13 @@ def change_key(api_key: ApiKey, *, actor: BaseActor) -> None:
 
 def revoke_key(api_key: ApiKey, *, actor: BaseActor, reason: str = "") -> None:
     """Revoke a key with effect from the next request. A second revocation does not change its time."""
-    with _performing(CHANGE_KEY, api_key, actor):
+    with changing(CHANGE_KEY, api_key, actor):
         api_key.revoke(reason)
 
 
 def delete_key(api_key: ApiKey, *, actor: BaseActor, reason: str = "") -> None:
     """Delete a key. Audit entries about it remain."""
-    with _performing(DELETE_KEY, api_key, actor):
+    with changing(DELETE_KEY, api_key, actor):
         api_key.delete(reason=reason)
 
 
@@ -82,12 +80,3 @@ def _check_scopes(scopes: Iterable[str], owner_id: Any, actor: BaseActor) -> Non
         message = _("A key cannot do more than you may do for this account. Remove these scopes: %(scopes)s.")
         params = {"scopes": ", ".join(refused)}
         raise ValidationError({"scopes": ValidationError(message, code="not_granted", params=params)})
-
-
-@contextmanager
-def _performing(right: Right, api_key: ApiKey, actor: BaseActor) -> Iterator[ApiKey]:
-    """Lock the key and attribute all changes within the block to the actor; yield the saved row."""
-    with acting(actor), writing(api_key.alias, ApiKey):
-        saved = api_key.lock()
-        actor.require(right, saved.owner_id)
-        yield saved

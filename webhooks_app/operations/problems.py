@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..database.sql import writing
 from ..models import Problem
-from ..models.audit import acting
-from .actors import BaseActor
+from .actors import BaseActor, changing
 from .rights import HANDLE_PROBLEM
 
 __all__ = ["acknowledge", "ignore", "reopen"]
@@ -38,7 +36,5 @@ def reopen(problem: Problem, *, actor: BaseActor) -> None:
 
 
 def _decide(problem: Problem, actor: BaseActor, verb: Callable[[], None]) -> None:
-    with acting(actor), writing(problem.alias, Problem):
-        problem.lock()
-        actor.require(HANDLE_PROBLEM, problem.owner_id)
+    with changing(HANDLE_PROBLEM, problem, actor):
         verb()

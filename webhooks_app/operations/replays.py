@@ -7,7 +7,6 @@ from datetime import datetime
 from functools import partial
 
 from ..database.clock import DatabaseClock
-from ..database.sql import writing
 from ..exceptions import WebhookStateError
 from ..maintenance.health import take_in
 from ..maintenance.rollups.folding import fold
@@ -17,7 +16,7 @@ from ..models.health import FailingPeriod
 from ..replays import planning
 from ..replays.planning import Missed, failing_periods, plan_replay
 from ..replays.runner import count
-from .actors import BaseActor, performing
+from .actors import BaseActor, changing, performing
 from .rights import REPLAY
 
 __all__ = ["cancel", "pause", "plan", "recover_missed", "resume", "start"]
@@ -134,7 +133,5 @@ def cancel(replay: Replay, *, actor: BaseActor, reason: str = "") -> None:
 
 
 def _steer(replay: Replay, actor: BaseActor, verb: Callable[[], None]) -> None:
-    with acting(actor), writing(replay.alias, Replay):
-        replay.lock()
-        actor.require(REPLAY, replay.owner_id)
+    with changing(REPLAY, replay, actor):
         verb()

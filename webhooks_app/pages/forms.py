@@ -1,10 +1,10 @@
-"""Forms of all pages: choices of event types, filters to try, test events, rotations."""
+"""Forms of all pages: the options of a webhook, filters to try, test events, rotations."""
 
 from __future__ import annotations
 
 import json
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from django import forms
 from django.utils.translation import gettext
@@ -17,9 +17,13 @@ from ..models import Webhook
 from ..models.limits import MAX_SECRET_OVERLAP
 from ..models.webhook_secret import SECRET
 from ..operations import rotation
-from .form_fields import BoundedJSONField
+from .form_fields import BoundedJSONField, ChoiceFields, without_reordering
 from .reasons import translated
+from .refusals import RefusableForm
 from .shown_once import new_submission
+
+NOT_SAVED = ("headers", "basic_auth", "basic_password", "removes_signatures")
+"""Fields that are not columns of a webhook."""
 
 Choices = list[tuple[str, list[tuple[str, str]]]]
 
@@ -51,6 +55,58 @@ class CodeArea(forms.Textarea):
 
     def format_value(self, value: Any) -> str | None:
         return "" if value == "null" else super().format_value(value)
+
+
+class WebhookOptions(ChoiceFields, RefusableForm):
+    """Base of the forms of a webhook, with its event types and options."""
+
+    event_types = forms.MultipleChoiceField(label=_("Event types"), widget=GroupedCheckboxes)
+
+    class Meta:
+        model = Webhook
+        fields: tuple[str, ...] = (
+            *("url", "event_types", "filter", "description", "retry_notices", "max_in_flight", "rate_limit"),
+            *("signatures", "retry_policy", "accepted_statuses", "order"),
+        )
+        widgets: ClassVar[dict[str, Any]] = {"filter": CodeArea()}
+        field_classes: ClassVar[dict[str, Any]] = {"filter": BoundedJSONField}
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if "url" in self.fields:
+            self.fields["url"].strip = False  # type: ignore[attr-defined]  # stored exactly as entered
+        self.offer_choices(self.instance)
+        self._headers_before = dict(self.instance.headers)
+
+    def offer_types(self, visible: EventTypeRegistry) -> None:
+        """Offer these event types, and those of the webhook that left the catalogue."""
+        field = self.fields.get("event_types")
+        if not isinstance(field, forms.MultipleChoiceField):
+            return
+        choices = event_type_choices(visible)
+        if retired := [(name, name) for name in self.instance.event_types if name not in visible]:
+            choices.append((str(_("No longer in the catalogue")), retired))
+        field.choices = choices
+
+    def clean_event_types(self) -> list[str]:
+        return without_reordering(self.cleaned_data["event_types"], list(self.instance.event_types))
+
+    def clean(self) -> dict[str, Any] | None:
+        cleaned = super().clean()
+        self.check_removed_signatures()
+        return cleaned
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        """The values of the changed fields as arguments of ``update_webhook``."""
+        unchanged = (*NOT_SAVED, "signatures") if self.selects_no_signature else NOT_SAVED
+        fields = [name for name in self.changed_data if name not in unchanged]
+        return {**{name: self.cleaned_data[name] for name in fields}, **self.header_arguments}
+
+    @property
+    def header_arguments(self) -> dict[str, Any]:
+        """The changed headers and credentials as arguments of operations."""
+        return self.header_changes(self._headers_before)
 
 
 class TryFilterForm(forms.Form):

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
 from ..event_types import EventTypeRegistry
-from ..models import ApiKey, Webhook
+from ..models import ApiKey
 from ..owners import event_types_for
-from ..pages.form_fields import BoundedJSONField, ChoiceFields, ExpiryField, SecretField, without_reordering
-from ..pages.forms import CodeArea, GroupedCheckboxes, event_type_choices
-from ..pages.refusals import RefusableForm
+from ..pages.form_fields import ExpiryField, SecretField
+from ..pages.forms import GroupedCheckboxes, WebhookOptions, event_type_choices
 from ..pages.shown_once import new_submission
-
-NOT_SAVED = ("headers", "basic_auth", "basic_password", "removes_signatures")
-"""Fields that are not columns of a webhook."""
 
 
 class NewWebhookForm(forms.Form):
@@ -50,47 +46,13 @@ class NewWebhookForm(forms.Form):
         return {**given, "secret": self.cleaned_data["secret"] or None}
 
 
-class SettingsForm(ChoiceFields, RefusableForm):
-    event_types = forms.MultipleChoiceField(label=_("Event types"), widget=GroupedCheckboxes)
-
+class SettingsForm(WebhookOptions):
     field_order = ("url", "event_types", "description", "filter")
-
-    class Meta:
-        model = Webhook
-        fields = (
-            *("url", "event_types", "description", "filter", "retry_notices", "max_in_flight", "rate_limit"),
-            *("signatures", "retry_policy", "accepted_statuses", "order"),
-        )
-        widgets: ClassVar[dict[str, Any]] = {"filter": CodeArea()}
-        field_classes: ClassVar[dict[str, Any]] = {"filter": BoundedJSONField}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.fields["url"].strip = False  # type: ignore[attr-defined]  # stored exactly as entered
         self.fields["max_in_flight"].help_text = _("Maximum number of requests at a time. Empty for the default.")
-        offered = event_types_for(self.instance.owner)
-        retired = [(name, name) for name in self.instance.event_types if name not in offered]
-        choices = event_type_choices(offered)
-        if retired:
-            choices.append((str(_("No longer in the catalogue")), retired))
-        self.fields["event_types"].choices = choices  # type: ignore[attr-defined]
-        self.offer_choices(self.instance)
-        self._headers_before = dict(self.instance.headers)
-
-    def clean_event_types(self) -> list[str]:
-        return without_reordering(self.cleaned_data["event_types"], list(self.instance.event_types))
-
-    def clean(self) -> dict[str, Any] | None:
-        cleaned = super().clean()
-        self.check_removed_signatures()
-        return cleaned
-
-    @property
-    def changes(self) -> dict[str, Any]:
-        """The values of the changed fields as arguments of ``update_webhook``."""
-        unchanged = (*NOT_SAVED, "signatures") if self.selects_no_signature else NOT_SAVED
-        fields = [name for name in self.changed_data if name not in unchanged]
-        return {**{name: self.cleaned_data[name] for name in fields}, **self.header_changes(self._headers_before)}
+        self.offer_types(event_types_for(self.instance.owner))
 
 
 class ApiKeyForm(forms.Form):
