@@ -14,8 +14,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from tests.support.servers.process import free_port
-from webhooks_app.admin import forecast
-from webhooks_app.admin.operations import settings_in_force
+from webhooks_app.admin import operations_page
+from webhooks_app.admin.operations_page import settings_in_force
 from webhooks_app.conf import SECRETS, setting_types
 from webhooks_app.emission import emit
 from webhooks_app.maintenance.jobs import gauge
@@ -220,7 +220,7 @@ def test_the_number_of_queries_does_not_grow(
 def test_the_number_of_webhooks_that_will_be_disabled_is_shown_if_not_all_are(
     superuser: Page, monkeypatch: pytest.MonkeyPatch, most_read: int, note: str
 ) -> None:
-    monkeypatch.setattr(forecast, "MAX_READ", most_read)
+    monkeypatch.setattr(operations_page, "MAX_READ", most_read)
     since = timezone.now() - timedelta(days=1)
     made = Webhook.objects.bulk_create(Webhook(url=f"https://{each}.example/", status="active") for each in range(52))
     failing = {"failing_since": since, "last_given_up_at": timezone.now(), "given_up_count": 100}

@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from tests.maintenance.rollups.conftest import make_tally
-from webhooks_app.admin.verdict import verdict
+from webhooks_app.admin.overview import verdict
 from webhooks_app.maintenance.rollups.reading import Counters
 from webhooks_app.models import Webhook, WebhookHealth, WorkerProcess
 

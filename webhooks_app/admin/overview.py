@@ -1,4 +1,4 @@
-"""Overview: figures and charts on the app's index page in the admin.
+"""Overview: the state of the service in one sentence, with figures and charts, on the app's index page in the admin.
 
 All figures come from roll-ups and from indexes of pending deliveries, so that the cost does not grow with the history.
 """
@@ -6,30 +6,88 @@ All figures come from roll-ups and from indexes of pending deliveries, so that t
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import router
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from ..delivery.sql import oldest_due_at
+from ..doctor.delivery import DUE_ERROR, DUE_WARNING, tolerated
 from ..maintenance.rollups import reading
 from ..maintenance.rollups.reading import Counters, Series, Window
 from ..models import Delivery, QueueEntry, Webhook, WebhookHealth, WorkerProcess
 from ..models.rollup import OUTCOMES
-from ..pages.display import state_of
+from ..pages.display import in_time, percent, state_of
 from ..pages.health import disabled_in, failing_for
 from . import charts
 from .display import deliveries_url, shows_deliveries
 from .owned import manages_all, own_rows
-from .verdict import Verdict, verdict
 from .webhook_health import FAILS_AFTER
+
+MIN_DELIVERIES = 10
+"""The fewest deliveries of the last hour that are judged."""
+
+ERRORS_WARNING, ERRORS_ERROR = 0.01, 0.1
+"""Tolerated share of deliveries that are given up."""
+
+
+class Verdict(NamedTuple):
+    css: str
+    state: Any
+    cause: str
+
+
+def verdict(
+    *, workers: int | None, overdue: timedelta, last_hour: Counters, failing: int, has_more: bool = False
+) -> Verdict:
+    """Return the state with its cause.
+
+    ``workers`` is None if the user may not know them. ``failing`` webhooks have failed for some time; ``has_more``
+    means at least.
+    """
+    healthy = Verdict("webhooks-good", _("Healthy"), _results(last_hour))
+    return next(_problems(workers, overdue, last_hour, failing, has_more=has_more), healthy)
+
+
+def _problems(
+    workers: int | None, overdue: timedelta, last_hour: Counters, failing: int, *, has_more: bool
+) -> Iterator[Verdict]:
+    """Yield the problems, the gravest first."""
+    bad, warning = "webhooks-bad", "webhooks-late"
+    finished = last_hour.finished
+    errors = last_hour.given_up / finished if finished >= MIN_DELIVERIES else 0
+    delay = gettext("A delivery has been due for %(time)s.") % {"time": in_time(overdue)}
+    if workers == 0:
+        cause = gettext("No worker seen within the last minute. Events stay queued until a worker runs.")
+        yield Verdict(bad, _("Not delivering"), cause)
+    if overdue >= tolerated(DUE_ERROR):
+        yield Verdict(bad, _("Delayed"), delay)
+    if errors >= ERRORS_ERROR:
+        yield Verdict(bad, _("Many errors"), _results(last_hour))
+    if overdue >= tolerated(DUE_WARNING):
+        yield Verdict(warning, _("Delayed"), delay)
+    if errors >= ERRORS_WARNING:
+        yield Verdict(warning, _("Some errors"), _results(last_hour))
+    if failing:
+        text = ngettext("%(number)s webhook has been failing.", "%(number)s webhooks have been failing.", failing)
+        cause = text % {"number": f"{failing}+" if has_more else failing}
+        yield Verdict(warning, _("Receivers failing"), cause)
+
+
+def _results(last_hour: Counters) -> str:
+    if not last_hour.finished:
+        return gettext("There were no deliveries in the last hour.")
+    rate = percent(last_hour.given_up, last_hour.finished)
+    return gettext("%(rate)s of the deliveries of the last hour were given up.") % {"rate": rate}
+
 
 MAX_ENDANGERED = 10
 MAX_COUNTED = 10_000

@@ -35,7 +35,7 @@ from .display import shows_deliveries, time_of
 from .event_types import EventTypePages
 from .export import ExportingAdmin, account_of
 from .filters import CreatedFilter, OwnerFilter
-from .operations import OperationsPage
+from .operations_page import OperationsPage
 from .overview import shown_overview
 from .owned import actor_of, manages_all, visible_event_types, without_names
 from .owner_fields import OwnableAdmin
