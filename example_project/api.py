@@ -15,8 +15,8 @@ from rest_framework.throttling import AnonRateThrottle, UserRateThrottle
 from rest_framework.viewsets import GenericViewSet
 
 from webhooks_app.api.base import ApiView
+from webhooks_app.api.errors import BodyTooLarge
 from webhooks_app.api.parsers import StrictJsonParser
-from webhooks_app.api.problems import BodyTooLarge
 
 MULTIPART_OVERHEAD_BYTES = 16 * 1024
 

@@ -15,7 +15,7 @@ from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from webhooks_app.api.problems import Conflict
+from webhooks_app.api.errors import Conflict
 
 from ..api import RegistrationThrottle, ServiceViewSet
 from .models import Subscription, public_id

@@ -11,7 +11,7 @@ from rest_framework import serializers, status
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from webhooks_app.api.problems import BodyTooLarge
+from webhooks_app.api.errors import BodyTooLarge
 
 from ..api import ServiceViewSet, UploadParser
 from ..background import work_soon

@@ -14,7 +14,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.serializers import BaseSerializer
 
-from webhooks_app.api.problems import Conflict
+from webhooks_app.api.errors import Conflict
 
 from ..api import AnythingNegotiation, LongJsonParser, ServiceViewSet
 from ..background import work_soon

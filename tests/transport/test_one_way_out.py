@@ -50,7 +50,7 @@ ALLOWED = {
     },
     "implementations.py": {"call import_module": "the implementations that settings name"},
     "checks/contents.py": {"import ssl": "whether the extra bundle can be read"},
-    "api/problems.py": {"import http.client": "the names of statuses"},
+    "api/errors.py": {"import http.client": "the names of statuses"},
     "receiver/local.py": {
         "import socket": "types",
         "import socketserver": "a receiver on the developer's machine, which only listens",

@@ -36,11 +36,11 @@ from ..operations.actors import ApiCaller, ServiceCaller, access_of
 from ..operations.rights import Right
 from ..owners import Access, owners
 from .authentication import ApiKeyAuthentication, ApiThrottle, HasScope
+from .errors import LANGUAGE, problem_response
 from .fields import NOT_SAVED, unknown_names
 from .idempotency import answer_once, key_of
 from .lists import NewestFirstPagination, QueryFilterBackend
 from .parsers import StrictJsonParser, measure_body
-from .problems import LANGUAGE, problem_response
 
 __all__ = ["Operation"]
 

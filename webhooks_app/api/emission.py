@@ -33,10 +33,10 @@ from ..operations.sending import emit_events
 from ..owners import owners_by_key, parse_key
 from ..protocol.json_data import format_time
 from .authentication import SCHEME, ApiKeyPrincipal, ApiThrottle
+from .errors import Conflict
 from .fields import BodySerializer, EventTypeField, MomentInputField, ShortListField, TextField, parse_moment
 from .idempotency import key_of
 from .parsers import StrictJsonParser
-from .problems import Conflict
 from .serializers import EventSerializer
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from ..database.dialects import dialect_of
 from ..database.sql import is_deadlock, is_lock_timeout, writing
 from ..exceptions import SecretUnreadableError
 from ..models import ApiKey, StoredAnswer
-from .problems import Conflict, api_exception
+from .errors import Conflict, api_exception
 
 if TYPE_CHECKING:
     from .base import ApiViewSet

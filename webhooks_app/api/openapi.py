@@ -28,7 +28,7 @@ from ..conf import settings
 from ..event_types import EventType
 from ..models.limits import most_in_flight
 from ..owners import public_event_types
-from . import problems
+from . import errors
 from .idempotency import HEADER, SCHEMA
 
 PROBLEM_SCHEMA: dict[str, Any] = {
@@ -210,7 +210,7 @@ class OperationSchema(AutoSchema):
 
     def _problem(self, status: int, schema: Any) -> dict[str, Any]:
         description = PROBLEMS[status].format(max_body_bytes=self.view.max_body_bytes)
-        return {"description": description, "content": {problems.MEDIA_TYPE: {"schema": schema}}}
+        return {"description": description, "content": {errors.MEDIA_TYPE: {"schema": schema}}}
 
     def _resolve_path_parameters(self, variables: Any) -> Any:
         return [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in variables]

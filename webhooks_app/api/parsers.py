@@ -13,7 +13,7 @@ from rest_framework.parsers import BaseParser
 
 from ..protocol import json_data
 from ..request_body import read_at_most
-from .problems import WHOLE, BodyTooLarge, LengthRequired
+from .errors import WHOLE, BodyTooLarge, LengthRequired
 
 MAX_INTEGER_DIGITS = 320
 """Enough for every integer that ``json_data`` accepts; parsing longer ones would be slow."""

@@ -15,7 +15,7 @@ from rest_framework.routers import SimpleRouter
 
 from .base import ApiView
 from .deliveries import DeliveryViewSet, ReplayViewSet
-from .problems import not_found
+from .errors import not_found
 from .views import EventTypeViewSet, EventViewSet, WebhookViewSet
 
 if TYPE_CHECKING:
