@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
+from itertools import count
 from typing import Any
 
 import pytest
@@ -15,18 +17,21 @@ from django.utils import timezone
 
 from webhooks_app.admin import impact
 from webhooks_app.admin.actions import CONFIRMED
-from webhooks_app.models import Replay, Webhook, WebhookHealth
+from webhooks_app.models import Delivery, DeliveryAttempt, Event, Problem, Replay, Webhook, WebhookHealth
+from webhooks_app.protocol.ids import first_id_at
+from webhooks_app.replays import given_up
 
 from ..support.rows import make_problem
 from .conftest import Page, shows, text
 from .test_content_security import InlineParts
+from .test_plans import rows_read
 
 pytestmark = pytest.mark.only_on("sqlite", "postgresql", "mariadb")
 
 
 def hits(page: Page, **query: str) -> list[tuple[str, int, int]]:
     found = page.get("problem", "impact", **query).context["hits"]
-    return [(hit.account, len(hit.webhooks), hit.given_up) for hit in found]
+    return [(hit.name, len(hit.webhooks), hit.given_up) for hit in found]
 
 
 @pytest.fixture
@@ -73,7 +78,7 @@ def test_the_accounts_of_the_last_hour_are_one_step_from_the_overview(superuser:
 def test_an_account_leads_to_its_problems(superuser: Page, failures: Webhook) -> None:
     (hit,) = superuser.get("problem", "impact", answer="5xx").context["hits"]
 
-    listed = superuser.client.get(hit.problems_url).context["cl"].result_list
+    listed = superuser.client.get(hit.url).context["cl"].result_list
 
     assert [problem.code for problem in listed] == [503]
 
@@ -81,9 +86,9 @@ def test_an_account_leads_to_its_problems(superuser: Page, failures: Webhook) ->
 def test_the_platform_leads_to_its_own_problems(superuser: Page, failures: Webhook) -> None:
     found = superuser.get("problem", "impact", window="day").context["hits"]
 
-    listed = [superuser.client.get(hit.problems_url) for hit in found]
+    listed = [superuser.client.get(hit.url) for hit in found]
 
-    assert [hit.account for hit in found] == ["amina", "the platform"]
+    assert [hit.name for hit in found] == ["amina", "the platform"]
     assert [sorted(problem.code for problem in page.context["cl"].result_list) for page in listed] == [[0, 503], [404]]
     assert shows(listed[1], "the platform")
 
@@ -94,9 +99,7 @@ def test_the_key_of_an_account_is_not_taken_for_another_one_s_name(superuser: Pa
 
     (hit,) = superuser.get("problem", "impact").context["hits"]
 
-    assert {problem.webhook for problem in superuser.client.get(hit.problems_url).context["cl"].result_list} == {
-        failures
-    }
+    assert {problem.webhook for problem in superuser.client.get(hit.url).context["cl"].result_list} == {failures}
 
 
 def test_other_staff_see_their_own_accounts(staff: Callable[..., Page], failures: Webhook, new_webhook: Any) -> None:
@@ -115,8 +118,7 @@ def test_a_bounded_number_of_rows_is_read(superuser: Page, failures: Webhook, mo
 
     asked = [each["sql"] for each in captured if "webhooks_app" in each["sql"]]
     assert shows(page, "Only the latest 1 problems are considered.")
-    assert (len(asked), "LIMIT 1" in asked[0]) == (2, True)
-    assert not any("webhooks_app_delivery" in sql for sql in asked)
+    assert (len(asked), "LIMIT 1" in asked[0]) == (3, True)
 
 
 def test_nothing_is_inline(superuser: Page, failures: Webhook) -> None:
@@ -152,3 +154,149 @@ def test_webhooks_that_cannot_receive_are_left_out(superuser: Page, failures: We
 
 def test_who_may_not_replay_has_no_button(staff: Callable[..., Page], failures: Webhook) -> None:
     assert "Send missed events" not in text(staff("nadia", "view_problem", "view_webhook").get("problem", "impact"))
+
+
+# Missed events
+
+
+@pytest.fixture
+def give_up(webhook: Webhook) -> Callable[..., Delivery]:
+    """Create a delivery that was given up a moment ago, after an answer with this status code or a timeout."""
+    numbers = count(1)
+
+    def give_up(code: int = 0, to: Webhook = webhook, *, ago: timedelta = timedelta(), **fields: Any) -> Delivery:
+        at, result = timezone.now() - ago, "http_status" if code else "timeout"
+        if "event" not in fields:
+            fields["event"] = Event.objects.create(type="file.deleted", owner=to.owner, created_at=at)
+        delivery: Delivery = Delivery.objects.create(
+            id=first_id_at("dlv", timezone.now() - timedelta(days=1) + next(numbers) * timedelta(seconds=1)),
+            webhook=to,
+            **{"state": "given_up", "finished_at": at, "last_result": result, "attempt_count": 1, **fields},
+        )
+        facts = {"url": to.url, "result": result, "response_status": code or None}
+        DeliveryAttempt.objects.create(delivery=delivery, number=1, started_at=at, **facts)
+        return delivery
+
+    return give_up
+
+
+def rows(page: Page, name: str, **query: str) -> dict[str, tuple[int, int, int, bool]]:
+    found = page.get("problem", "impact", **query).context[name]
+    return {hit.name: (len(hit.accounts), len(hit.webhooks), hit.missed, hit.has_more) for hit in found}
+
+
+def test_missed_events_are_counted_by_cause_and_by_account(
+    superuser: Page, webhook: Webhook, new_webhook: Any, give_up: Callable[..., Delivery]
+) -> None:
+    other = new_webhook(None)
+    for each, code in ((webhook, 503), (other, 503), (other, 0)):
+        make_problem(each, code)
+    events = [give_up(503), give_up(503), give_up(503, other), give_up(0, other)]
+
+    page = superuser.get("problem", "impact")
+
+    assert rows(superuser, "causes") == {"Status 503": (2, 2, 3, False), "timeout": (1, 1, 1, False)}
+    assert rows(superuser, "hits") == {"amina": (1, 1, 2, False), "the platform": (1, 1, 2, False)}
+    assert rows(superuser, "hits", answer="503") == {"amina": (1, 1, 2, False), "the platform": (1, 1, 1, False)}
+    assert f"Events missed: <strong>{len(events)}</strong>" in re.sub(r"\s+(?=</strong>)", "", text(page))
+    (timeout,) = [hit for hit in page.context["causes"] if hit.name == "timeout"]
+    followed = superuser.client.get(reverse("admin:webhooks_app_problem_impact") + timeout.url)
+    assert [hit.name for hit in followed.context["hits"]] == ["the platform"]
+
+
+@pytest.mark.parametrize(
+    ("later", "missed"),
+    [("succeeded", 0), ("pending", 0), ("cancelled", 1), ("given_up", 1)],
+)
+def test_an_event_that_is_sent_again_is_not_missed(
+    superuser: Page, webhook: Webhook, give_up: Callable[..., Delivery], later: str, missed: int
+) -> None:
+    make_problem(webhook, 503)
+    first = give_up(503)
+    give_up(503, event=first.event, redelivery_of=first, state=later)
+
+    assert rows(superuser, "causes") == {"Status 503": (1, 1, missed, False)}
+
+
+def test_only_events_of_the_period_are_counted(
+    superuser: Page, webhook: Webhook, give_up: Callable[..., Delivery]
+) -> None:
+    make_problem(webhook, 503)
+    give_up(503, ago=timedelta(hours=3))
+    give_up(503, kind="test")
+    give_up(503)
+
+    found = {window: rows(superuser, "causes", window=window)["Status 503"][2] for window in ("hour", "day")}
+
+    assert found == {"hour": 1, "day": 2}
+
+
+def test_the_latest_events_of_each_webhook_are_counted(
+    superuser: Page, webhook: Webhook, new_webhook: Any, give_up: Callable[..., Delivery], monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(given_up, "MOST_GIVEN_UP", 8)
+    other = new_webhook(None)
+    for each in (webhook, other):
+        make_problem(each, 503)
+    for _ in range(12):
+        give_up(503)
+    give_up(503, other)
+
+    found = rows(superuser, "hits")
+
+    # The second webhook leaves its share to the first one.
+    assert found == {"amina": (1, 1, 7, True), "the platform": (1, 1, 1, False)}
+    assert shows(superuser.get("problem", "impact"), "at least 8")
+
+
+def test_the_cause_of_an_unverified_url_is_not_counted_for_its_owner(
+    staff: Callable[..., Page], superuser: Page, new_webhook: Any, give_up: Callable[..., Delivery]
+) -> None:
+    page = staff("boris", "view_problem")
+    own = new_webhook(page.user)
+    make_problem(own)
+    give_up(0, own, is_masked=True)
+
+    assert [rows(each, "causes")["timeout"][2] for each in (page, superuser)] == [0, 1]
+
+
+@pytest.mark.only_on("postgresql")
+@pytest.mark.parametrize("webhooks", [1, 40, 1500])
+def test_the_page_reads_at_most_10_000_rows(superuser: Page, webhooks: int) -> None:
+    at = timezone.now()
+    owner = superuser.user
+    made = Webhook.objects.bulk_create(
+        Webhook(url=f"https://{each}.example/", status="active", owner=owner) for each in range(webhooks)
+    )
+    seen = {"first_seen_at": at, "last_seen_at": at, "opened_at": at}
+    Problem.objects.bulk_create(Problem(webhook=each, result="http_status", code=503, **seen) for each in made)
+    WebhookHealth.objects.bulk_create(WebhookHealth(webhook=each) for each in made)
+    event = Event.objects.create(type="file.deleted", owner=owner, created_at=at)
+    ended = {"state": "given_up", "finished_at": at, "last_result": "http_status", "attempt_count": 1}
+    older = [first_id_at("dlv", at - timedelta(days=1) + each * timedelta(seconds=1)) for each in range(20_000)]
+    Delivery.objects.bulk_create(
+        (
+            Delivery(id=pk, event=event, webhook=made[each % webhooks], state="succeeded")
+            for each, pk in enumerate(older)
+        ),
+        batch_size=5000,
+    )
+    deliveries = Delivery.objects.bulk_create(
+        Delivery(event=event, webhook=made[each % webhooks], **ended) for each in range(3000)
+    )
+    facts = {
+        "number": 1,
+        "started_at": at,
+        "result": "http_status",
+        "response_status": 503,
+        "url": "https://a.example/",
+    }
+    DeliveryAttempt.objects.bulk_create(DeliveryAttempt(delivery=each, **facts) for each in deliveries)
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+
+    with CaptureQueriesContext(connection) as captured:
+        assert superuser.get("problem", "impact").status_code == 200
+
+    read = [(rows_read(each["sql"]), each["sql"]) for each in captured if "webhooks_app_" in each["sql"]]
+    assert sum(number for number, _sql in read) <= 10_000, sorted(read)[-1]

@@ -1,9 +1,10 @@
-"""Impact: the accounts and webhooks that a failure has hit in a period, from the problems and the recent results."""
+"""Impact: what a failure has hit in a period. Accounts, webhooks and missed events, by cause and by account."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
@@ -19,13 +20,16 @@ from django.utils.translation import gettext_lazy as _
 
 from ..maintenance.rollups.reading import Window
 from ..models import DeliveryAttempt, Problem, Webhook, WebhookHealth
+from ..models.problem import Cause
 from ..owners import owners
+from ..pages.display import cause_in_words
+from ..replays.given_up import missed_events
 from .filters import PLATFORM, AnswerForm
 from .missed import MAX_RECOVERED, may_replay
 from .overview import TITLES
 from .owned import OwnedAdmin, manages_all, own_rows
 
-MOST_PROBLEMS = 2000
+MOST_PROBLEMS = 1000
 """Problems that the page reads, the latest first."""
 
 PERIODS = {Window.HOUR: "hour", Window.DAY: "day", Window.WEEK: "week"}
@@ -40,22 +44,32 @@ class CauseForm(AnswerForm):
 
 @dataclass(kw_only=True, slots=True)
 class Hit:
-    """An account with failures."""
+    """An account with failures, or a cause of them."""
 
-    account: str
-    problems_url: str
-    webhooks: list[Webhook] = field(default_factory=list)
+    name: str
+    url: str
+    accounts: set[Any] = field(default_factory=set)
+    webhooks: dict[str, Webhook] = field(default_factory=dict)
+    missed: int = 0
+    has_more: bool = False
+    """Whether a webhook has missed more events than were counted."""
     given_up: int = 0
 
+    def add(self, webhook: Webhook, missed: int, *, has_more: bool) -> None:
+        self.accounts.add(webhook.owner_id)
+        self.webhooks[webhook.pk] = webhook
+        self.missed += missed
+        self.has_more |= has_more
 
-def is_meant(cause: Mapping[str, str], result: str, code: int) -> bool:
-    """Return True for a problem with this result, and with this code, class of codes or timeout."""
-    answer = cause.get("answer", "")
-    if cause.get("result") and result != cause["result"]:
+
+def is_meant(wanted: Mapping[str, str], cause: Cause) -> bool:
+    """Return True for a cause with this result, and with this code, class of codes or timeout."""
+    answer = wanted.get("answer", "")
+    if wanted.get("result") and cause.result != wanted["result"]:
         return False
     if answer.endswith("xx"):
-        return code // 100 == int(answer[0])
-    return not answer or answer == (str(code) if answer.isdecimal() else result)
+        return cause.code // 100 == int(answer[0])
+    return not answer or answer == (str(cause.code) if answer.isdecimal() else cause.result)
 
 
 class ImpactPage(OwnedAdmin):
@@ -66,15 +80,15 @@ class ImpactPage(OwnedAdmin):
         return [path("impact/", view, name="webhooks_app_problem_impact"), *super().get_urls()]
 
     def impact_view(self, request: HttpRequest) -> TemplateResponse:
-        """Show the accounts that a failure has hit, those with the most deliveries given up first."""
+        """Show what a failure has hit: causes and accounts, those that missed the most events first."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         request.current_app = self.admin_site.name
         window = {each.value: each for each in PERIODS}.get(request.GET.get("window", ""), Window.HOUR)
         form = CauseForm(request.GET, auto_id="filter-%s")
-        cause = {name: value for name, value in form.cleaned_data.items() if value} if form.is_valid() else None
-        ids, has_more = self._failed(request, window, cause)
-        hits = self._hits(ids, window, cause or {})
+        wanted = {name: value for name, value in form.cleaned_data.items() if value} if form.is_valid() else None
+        causes, has_more = self._failed(request, window, wanted)
+        by_account, by_cause = self._hits(request, causes, window, wanted or {})
         context = {
             **self.admin_site.each_context(request),
             "title": gettext("Impact"),
@@ -83,50 +97,89 @@ class ImpactPage(OwnedAdmin):
             "form": form,
             "window": window.value,
             "windows": [(each.value, TITLES[each], each is window) for each in PERIODS],
-            "kept_query": "".join(f"&{name}={value}" for name, value in (cause or {}).items()),
-            "hits": hits,
-            "webhooks": len(ids),
-            "given_up": sum(hit.given_up for hit in hits),
+            "kept_query": "".join(f"&{name}={value}" for name, value in (wanted or {}).items()),
+            "causes": by_cause,
+            "hits": by_account,
+            "webhooks": len(causes),
+            "given_up": sum(hit.given_up for hit in by_account),
+            "total": {"missed": sum(hit.missed for hit in by_account), "has_more": any(h.has_more for h in by_account)},
             "most": MOST_PROBLEMS if has_more else 0,
-            "recovery": self._recovery(request, hits),
+            "recovery": self._recovery(request, by_account),
             "recovery_url": reverse("admin:webhooks_app_webhook_changelist", current_app=self.admin_site.name),
             "action_checkbox_name": ACTION_CHECKBOX_NAME,
         }
         return TemplateResponse(request, "admin/webhooks_app/problem/impact.html", context)
 
-    def _failed(self, request: HttpRequest, window: Window, cause: Mapping[str, str] | None) -> tuple[list[str], bool]:
-        """Return the webhooks with this cause in the period, and True if there may be more."""
-        if cause is None:
-            return [], False
-        rows = Problem.objects.filter(last_seen_at__gte=timezone.now() - window.step * window.steps)
+    def _failed(
+        self, request: HttpRequest, window: Window, wanted: Mapping[str, str] | None
+    ) -> tuple[dict[str, set[Cause]], bool]:
+        """Return the webhooks with these causes in the period, and True if there may be more."""
+        causes: dict[str, set[Cause]] = {}
+        if wanted is None:
+            return causes, False
+        rows = Problem.objects.filter(last_seen_at__gte=_since(window))
         if not manages_all(request):
             own = own_rows(request, Webhook.objects.existing()).values_list("pk", flat=True)
             rows = rows.filter(webhook__in=list(own.order_by("-pk")[:MOST_PROBLEMS]))
-        latest = rows.order_by("-last_seen_at").values_list("webhook", "result", "code")[:MOST_PROBLEMS]
-        found = list(latest)
-        meant = dict.fromkeys(pk for pk, result, code in found if is_meant(cause, result, code))
-        return list(meant), len(found) == MOST_PROBLEMS
+        found = list(rows.order_by("-last_seen_at").values_list("webhook", "result", "code")[:MOST_PROBLEMS])
+        for webhook_id, result, code in found:
+            if is_meant(wanted, cause := Cause(result, code)):
+                causes.setdefault(webhook_id, set()).add(cause)
+        return causes, len(found) == MOST_PROBLEMS
 
-    def _hits(self, webhook_ids: list[str], window: Window, cause: Mapping[str, str]) -> list[Hit]:
+    def _hits(
+        self, request: HttpRequest, causes: Mapping[str, set[Cause]], window: Window, wanted: Mapping[str, str]
+    ) -> tuple[list[Hit], list[Hit]]:
+        """Return the accounts and the causes."""
+        rows = Webhook.objects.filter(pk__in=causes).select_related("owner", "health").order_by("url")
+        given_up = {webhook: _given_up_in(window, webhook) for webhook in rows}
+        most_first = sorted(given_up, key=lambda webhook: -given_up[webhook])
+        missed, more = missed_events(
+            [webhook.pk for webhook in most_first], _since(window), is_for_owner=not manages_all(request)
+        )
+        accounts: dict[Any, Hit] = {}
+        by_cause: dict[Cause, Hit] = {}
+        for webhook, number in given_up.items():
+            found = {cause: missed[webhook.pk, cause] for cause in causes[webhook.pk]}
+            found |= {cause: n for (pk, cause), n in missed.items() if pk == webhook.pk and is_meant(wanted, cause)}
+            of_account = accounts.setdefault(webhook.owner_id, self._account(webhook, window, wanted))
+            of_account.given_up += number
+            of_account.add(webhook, sum(found.values()), has_more=webhook.pk in more)
+            for cause, events in found.items():
+                hit = by_cause.setdefault(cause, _of_cause(cause, window))
+                hit.add(webhook, events, has_more=webhook.pk in more)
+        return _sorted(accounts.values()), _sorted(by_cause.values())
+
+    def _account(self, webhook: Webhook, window: Window, wanted: Mapping[str, str]) -> Hit:
         listed = reverse("admin:webhooks_app_problem_changelist", current_app=self.admin_site.name)
-        hits: dict[Any, Hit] = {}
-        for webhook in Webhook.objects.filter(pk__in=webhook_ids).select_related("owner", "health").order_by("url"):
-            owner = webhook.owner
-            query = _query(window, cause, owner)
-            label = gettext("the platform") if owner is None else owners().label(owner)
-            hit = hits.setdefault(webhook.owner_id, Hit(account=label, problems_url=f"{listed}?{query}"))
-            health = WebhookHealth.of(webhook)
-            hit.webhooks.append(webhook)
-            hit.given_up += (health.recent if health else {}).get(window.value, {}).get("given_up", 0)
-        return sorted(hits.values(), key=lambda hit: (-hit.given_up, hit.account))
+        name = gettext("the platform") if webhook.owner is None else owners().label(webhook.owner)
+        return Hit(name=name, url=f"{listed}?{_query(window, wanted, webhook.owner)}")
 
     def _recovery(self, request: HttpRequest, hits: Sequence[Hit]) -> list[str]:
         """Return the webhooks to send missed events to: those that can receive, of the accounts hit most."""
         if not may_replay(request):
             return []
-        webhooks = [webhook for hit in hits for webhook in hit.webhooks]
+        webhooks = [webhook for hit in hits for webhook in hit.webhooks.values()]
         ready = [each.pk for each in webhooks if each.status == Webhook.Status.ACTIVE and each.deleted_at is None]
         return ready[:MAX_RECOVERED]
+
+
+def _since(window: Window) -> datetime:
+    return timezone.now() - window.step * window.steps
+
+
+def _given_up_in(window: Window, webhook: Webhook) -> int:
+    health = WebhookHealth.of(webhook)
+    return int((health.recent if health else {}).get(window.value, {}).get("given_up", 0))
+
+
+def _of_cause(cause: Cause, window: Window) -> Hit:
+    query = {"answer": cause.code} if cause.code else {"result": cause.result}
+    return Hit(name=cause_in_words(*cause), url=f"?{urlencode({'window': window.value, **query})}")
+
+
+def _sorted(hits: Iterable[Hit]) -> list[Hit]:
+    return sorted(hits, key=lambda hit: (-hit.missed, -hit.given_up, hit.name))
 
 
 def _query(window: Window, cause: Mapping[str, str], owner: Any) -> str:

@@ -25,7 +25,7 @@ from ..models.problem import UNRESOLVED
 from ..operations import problems
 from ..operations.rights import HANDLE_PROBLEM, REPLAY
 from ..pages.confirmations import PROBLEM
-from ..pages.display import MAX_URL, breakable, moment, result_in_words
+from ..pages.display import MAX_URL, breakable, cause_in_words, moment
 from ..pages.filters import TIMEOUT
 from ..replays.planning import MARGIN
 from .actions import ActingAdmin
@@ -111,10 +111,6 @@ def of_code(word: str) -> Q:
     return Q(code__range=(first, first + 99 if word.endswith("xx") else first))
 
 
-def cause_in_words(problem: Problem) -> str:
-    return gettext("Status %(code)d") % {"code": problem.code} if problem.code else result_in_words(problem.result)
-
-
 @admin.register(Problem)
 class ProblemAdmin(ImpactPage, ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
     owner_lookup = "webhook__owner"
@@ -183,7 +179,7 @@ class ProblemAdmin(ImpactPage, ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
 
     @admin.display(description=_("cause"))
     def cause(self, problem: Problem) -> str:
-        return cause_in_words(problem)
+        return cause_in_words(problem.result, problem.code)
 
     @admin.display(description=_("state"))
     def state_shown(self, problem: Problem) -> SafeString:
@@ -261,7 +257,7 @@ class ProblemAdmin(ImpactPage, ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
         return self.ask_and_carry_out(request, queryset, getattr(problems, verb), action=verb, history=history)
 
     def described(self, item: Problem) -> str:
-        return f"{cause_in_words(item)}: {item.webhook.url} ({item.pk})"
+        return f"{cause_in_words(item.result, item.code)}: {item.webhook.url} ({item.pk})"
 
     @admin.action(description=_("Recover missed events"), permissions=["replay"])
     def recover(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from django.db.models import Q
 
 from ..conf import settings
 from ..models import DeliveryAttempt, Problem, Webhook
-from ..models.problem import MOST_OF_WEBHOOK, UNRESOLVED
+from ..models.problem import MOST_OF_WEBHOOK, UNRESOLVED, Cause
 from ..models.rollup import FAILED
 from .rollups.folding import TalliedWebhook
 
@@ -23,12 +23,6 @@ MAX_LENGTH = 20
 """Characters of a result. Other versions of the app may know longer ones."""
 
 HTTP_STATUS = DeliveryAttempt.Result.HTTP_STATUS.value
-
-
-class Cause(NamedTuple):
-    result: str
-    code: int = 0
-    """The status of the answer; 0 without one, or if it is not known."""
 
 
 Known: TypeAlias = dict[Cause, Problem]

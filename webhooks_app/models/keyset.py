@@ -123,6 +123,14 @@ def read_page(
     return page
 
 
+def newest_of_each(rows: QuerySet[Any], parts: Parts, count: int, *, after: int = 0) -> list[str]:
+    """Return the identifiers of ``count`` rows of each part, after the newest ``after`` ones. Indexes find them.
+
+    There are at most ``MAX_RANGES`` parts.
+    """
+    return _Ids(rows, is_upwards=False, parts=parts).read(count, after=after, total=count * len(parts.ids))
+
+
 class _Listing(NamedTuple):
     rows: QuerySet[Any]
     scope: QuerySet[Any]
@@ -219,13 +227,13 @@ class _Ids(NamedTuple):
     is_upwards: bool
     parts: Parts
 
-    def read(self, count: int, *, after: int = 0) -> list[str]:
-        """Return ``count`` identifiers, skipping the first ``after`` of each part."""
+    def read(self, count: int, *, after: int = 0, total: int = 0) -> list[str]:
+        """Return ``count`` identifiers, or up to ``total`` with as many of each part. Skip ``after`` of each part."""
         try:
             sql, params = self._sql(slice(after, after + count))
         except EmptyResultSet:
             return []
-        return self._executed(f"SELECT * FROM ({sql}) AS found", "1", count, params)
+        return self._executed(f"SELECT * FROM ({sql}) AS found", "1", total or count, params)
 
     def read_matching(self, rows: QuerySet[Any], count: int, *, among: int) -> list[str]:
         """Return ``count`` identifiers that are in ``rows``, out of the first ``among`` of each part."""

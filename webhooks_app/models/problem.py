@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from django.db import connections, models
 from django.utils.translation import gettext_lazy as _
@@ -26,6 +26,12 @@ MOST_OF_WEBHOOK = 20
 
 SEEN = ("state", "count", "last_seen_at", "opened_at", "succeeded_at", "resolved_at", "missed_from")
 """Fields that change when attempts fail or succeed."""
+
+
+class Cause(NamedTuple):
+    result: str
+    code: int = 0
+    """The status of the answer; 0 without one, or if it is not known."""
 
 
 class ProblemQuerySet(BaseQuerySet["Problem"]):

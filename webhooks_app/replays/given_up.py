@@ -1,0 +1,99 @@
+"""The events that webhooks have missed in a period, counted by the cause for which their deliveries were given up."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import NamedTuple, TypeAlias
+
+from django.db.models import OuterRef, Subquery
+
+from ..models import Delivery, DeliveryAttempt
+from ..models.keyset import MAX_RANGES, Parts, newest_of_each
+from ..models.problem import Cause
+
+MOST_GIVEN_UP = 1200
+"""Given-up deliveries that are read, the latest of each webhook."""
+
+ROUNDS = 3
+"""Rounds of reading. Webhooks with few given-up deliveries leave their share to the others."""
+
+LAST_ID = "dlv_" + "f" * 32
+
+State = Delivery.State
+
+Missed: TypeAlias = "Counter[tuple[str, Cause]]"
+"""Numbers of events by webhook and cause."""
+
+
+class GivenUp(NamedTuple):
+    pk: str
+    webhook_id: str
+    event_id: str | None
+    kind: str
+    state: str
+    result: str
+    is_masked: bool
+    first_id: str | None
+    finished_at: datetime | None
+    status: int | None
+
+
+def missed_events(webhook_ids: Sequence[str], since: datetime, *, is_for_owner: bool) -> tuple[Missed, set[str]]:
+    """Count the events that these webhooks have missed; also return the webhooks that may have missed more.
+
+    An event is missed if its delivery was given up since then, and is neither sent again with success nor about to be.
+    Causes that the owner may not see are left out for them.
+    """
+    given_up, unread = _given_up(webhook_ids, since)
+    again = _sent_again([each.first_id or each.pk for each in given_up])
+    newest = {(each.webhook_id, each.event_id): each for each in reversed(given_up)}.values()
+    missed = (each for each in newest if again[each.first_id or each.pk] < each.pk)
+    return Counter((each.webhook_id, _cause(each)) for each in missed if not (each.is_masked and is_for_owner)), unread
+
+
+def _given_up(webhook_ids: Sequence[str], since: datetime) -> tuple[list[GivenUp], set[str]]:
+    """Return the latest deliveries given up since then, newest first, and the webhooks that may have more of them."""
+    rows = Delivery.objects.all()
+    rows = rows.in_state(State.GIVEN_UP) if rows.is_listed(State.GIVEN_UP) else rows
+    found: list[GivenUp] = []
+    unread, left, after = list(webhook_ids[:MAX_RANGES]), MOST_GIVEN_UP, 0
+    for _round in range(ROUNDS):
+        share = left // (len(unread) or 1)
+        if not unread or not share:
+            break
+        read = list(_read(newest_of_each(rows, Parts("webhook", unread), share, after=after)))
+        found += read
+        left, after = left - len(read), after + share
+        numbers = Counter(each.webhook_id for each in read)
+        oldest = {each.webhook_id: each.finished_at or since for each in read}
+        unread = [pk for pk in unread if numbers[pk] == share and oldest[pk] >= since]
+    is_it = (State.GIVEN_UP, Delivery.Kind.EVENT)
+    recent = [each for each in found if (each.state, each.kind) == is_it and (each.finished_at or since) >= since]
+    return sorted(recent, key=lambda each: each.pk, reverse=True), {*unread, *webhook_ids[MAX_RANGES:]}
+
+
+def _read(ids: Sequence[str]) -> Iterator[GivenUp]:
+    """Yield these deliveries, newest first, with the status of the answer to their last attempts."""
+    last = DeliveryAttempt.objects.filter(delivery_id=OuterRef("pk"), number=OuterRef("attempt_count"))
+    names = ("webhook", "event", "kind", "state", "last_result", "is_masked", "redelivery_of", "finished_at")
+    rows = Delivery.objects.filter(pk__in=ids).order_by("-pk") if ids else Delivery.objects.none()
+    for values in rows.values_list("pk", *names, Subquery(last.values("response_status")[:1])):
+        yield GivenUp(*values)
+
+
+def _sent_again(first_ids: Sequence[str]) -> defaultdict[str, str]:
+    """Return the last successful delivery of the same event, by the identifier of the first one. A pending one wins."""
+    found: defaultdict[str, str] = defaultdict(str)
+    if first_ids:
+        later = Delivery.objects.filter(redelivery_of__in=first_ids, state__in=(State.PENDING, State.SUCCEEDED))
+        rows = later.order_by("-pk").values_list("redelivery_of", "pk", "state")[:MOST_GIVEN_UP]
+        for first_id, pk, state in rows:
+            found[str(first_id)] = max(found[str(first_id)], LAST_ID if state == State.PENDING else pk)
+    return found
+
+
+def _cause(delivery: GivenUp) -> Cause:
+    is_answer = delivery.result == DeliveryAttempt.Result.HTTP_STATUS
+    return Cause(delivery.result, (delivery.status or 0) if is_answer else 0)
