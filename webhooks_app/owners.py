@@ -247,7 +247,9 @@ class UserOwners(BaseOwners):
         except owner_model().DoesNotExist:
             nobody: models.QuerySet[Any] = manager.none()
             return nobody
-        return self.visible_to(found)
+        # Not visible_to: a subclass may show a user other owners.
+        itself: models.QuerySet[Any] = manager.filter(pk=found.pk)
+        return itself
 
     def problem(self) -> str:
         if owner_model() is get_user_model():

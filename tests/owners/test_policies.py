@@ -130,9 +130,22 @@ def test_digits_of_other_scripts_are_no_key(alice: Any) -> None:
 
 @pytest.mark.parametrize("is_only_member", [False, True], ids=["by name", "as a choice"])
 def test_the_console_refuses_other_spellings_of_a_key(alice: Any, is_only_member: bool) -> None:
-    field = OwnerChoiceField(type(alice).objects.all()) if is_only_member else OwnerNameField(strip=False)
+    field = (
+        OwnerChoiceField(type(alice).objects.all())
+        if is_only_member
+        else OwnerNameField(rows=type(alice).objects.all(), strip=False)
+    )
 
     assert field.clean(str(alice.pk)) == alice
     for text in (f" {alice.pk}", f"0{alice.pk}", full_width(alice.pk)):
         with pytest.raises(ValidationError):
             field.clean(text)
+
+
+class ColleaguesOwners(UserOwners):
+    def visible_to(self, user: Any) -> Any:
+        return type(user).objects.all()
+
+
+def test_a_user_who_sees_other_owners_is_found_alone_by_name(alice: Any, bob: Any) -> None:
+    assert list(ColleaguesOwners().found(alice.get_username())) == [alice]

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from django import forms
-from django.db.models import QuerySet, TextChoices
-from django.http import HttpRequest
+from django.core.exceptions import PermissionDenied
+from django.db.models import Case, QuerySet, TextChoices, Value, When
+from django.http import HttpRequest, JsonResponse
+from django.urls import URLPattern, path, reverse
 from django.utils.text import format_lazy
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from ..exceptions import InvalidOwnerError
@@ -22,35 +27,70 @@ else:
 
 MAX_SUGGESTED = 50
 
+MAX_TERM = 254
+"""Characters of a search: the length of the longest name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestions:
+    """The first owners whose names contain a text: those that begin with it, then the others."""
+
+    options: Sequence[tuple[str, str]]
+    """The name and the label of each."""
+    has_more: bool
+
+    @classmethod
+    def among(cls, rows: QuerySet[Any], text: str = "") -> Suggestions:
+        name = owners().name_field
+        begins = Case(When(**{f"{name}__istartswith": text}, then=Value(0)), default=Value(1))
+        found = rows.filter(**{f"{name}__icontains": text}) if text else rows
+        some = list(found.order_by(begins, name)[: MAX_SUGGESTED + 1])
+        return cls(
+            [(str(getattr(owner, name)), _label(owner)) for owner in some[:MAX_SUGGESTED]],
+            has_more=len(some) > MAX_SUGGESTED,
+        )
+
+    @property
+    def summary(self) -> str:
+        number = len(self.options)
+        if self.has_more:
+            return gettext("The first %(number)d accounts. Type more of the name.") % {"number": number}
+        return ngettext("%(number)d account.", "%(number)d accounts.", number) % {"number": number}
+
 
 class OwnerInput(forms.TextInput):
-    """A text input that suggests owners by name."""
+    """A text input that suggests owners by name: the first ones, and those that match while the user types."""
 
     template_name = "webhooks_app/widgets/owner_input.html"
+    rows: QuerySet[Any]
 
     def get_context(self, name: str, value: Any, attrs: Any) -> dict[str, Any]:
         context: dict[str, Any] = super().get_context(name, value, attrs)
         list_id = f"{context['widget']['attrs'].get('id', name)}_names"
         context["widget"]["attrs"]["list"] = list_id
-        field = owners().name_field
-        suggested = owner_rows().order_by(field)[:MAX_SUGGESTED]
-        return {
-            **context,
-            "list_id": list_id,
-            "suggested": [(getattr(each, field), _label(each)) for each in suggested],
-        }
+        return {**context, "list_id": list_id, "suggested": Suggestions.among(self.rows).options}
 
 
 class OwnerNameField(forms.CharField):
-    """Field for any owner, by name or primary key. The value is the owner."""
+    """Field for any of these owners, by name or primary key. The value is the owner.
+
+    ``url`` answers searches, as ``OwnableAdmin.owners_view``.
+    """
 
     widget = OwnerInput(attrs={"class": "vTextField", "autocomplete": "off"})
+
+    def __init__(self, *, rows: QuerySet[Any], url: str = "", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.rows = self.widget.rows = rows
+        if url:
+            self.widget.attrs["data-owners"] = url
 
     def clean(self, value: Any) -> Any:
         text = super().clean(value)
         if not text:
             return None
-        found = list(owners().found(text)[:MAX_FOUND])
+        named = [owner.pk for owner in owners().found(text)[:MAX_FOUND]]
+        found = list(self.rows.filter(pk__in=named))
         if not found:
             raise forms.ValidationError(_("There is no account named “%(name)s”."), params={"name": text})
         if len(found) > 1:
@@ -73,16 +113,6 @@ class OwnerChoiceField(_ModelChoiceField):
 
     def label_from_instance(self, obj: Any) -> str:
         return _label(obj)
-
-
-def owner_field(request: HttpRequest, right: Right, *, required: bool, help_text: Any = "") -> forms.Field:
-    """Return a field for the owners for whom the user has the right."""
-    if manages_all(request):
-        # Not stripped: " 1" is no primary key, here as elsewhere.
-        return OwnerNameField(label=_("Account"), required=required, help_text=help_text, strip=False)
-    ids = [owner.pk for owner in actor_of(request).owners_for(right)]
-    own: QuerySet[Any] = owner_rows().filter(pk__in=ids)
-    return OwnerChoiceField(own, label=_("Account"))
 
 
 class Audience(TextChoices):
@@ -139,11 +169,40 @@ class OwnableAdmin(OwnedAdmin):
         own = actor_of(request).owners_for(self.creating)
         return own[0] if len(own) == 1 else None
 
+    def owners_to_choose(self, request: HttpRequest) -> QuerySet[Any]:
+        """Return the owners for whom the user may create rows."""
+        rows: QuerySet[Any] = owner_rows().all()
+        if manages_all(request):
+            return rows
+        return rows.filter(pk__in=[owner.pk for owner in actor_of(request).owners_for(self.creating)])
+
+    def get_urls(self) -> list[URLPattern]:
+        view = self.admin_site.admin_view(self.owners_view)
+        return [path("owners/", view, name=f"webhooks_app_{self.opts.model_name}_owners"), *super().get_urls()]
+
+    def owners_view(self, request: HttpRequest) -> JsonResponse:
+        """Return the owners to choose whose names contain ``term``, in the format of Django's autocomplete view."""
+        if not self.has_add_permission(request):
+            raise PermissionDenied
+        self.check_query(request)
+        found = Suggestions.among(self.owners_to_choose(request), request.GET.get("term", "").strip()[:MAX_TERM])
+        results = [{"id": name, "text": label} for name, label in found.options]
+        return JsonResponse({"results": results, "pagination": {"more": found.has_more}, "summary": found.summary})
+
     def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        if db_field.name == "owner":
-            help_text = format_lazy("{} {}", _("Name or primary key."), db_field.help_text)
-            return owner_field(request, self.creating, required=not db_field.blank, help_text=help_text)
-        return super().formfield_for_foreignkey(db_field, request, **kwargs)
+        if db_field.name != "owner":
+            return super().formfield_for_foreignkey(db_field, request, **kwargs)
+        rows = self.owners_to_choose(request)
+        if not manages_all(request) and len(rows[: MAX_SUGGESTED + 1]) <= MAX_SUGGESTED:
+            return OwnerChoiceField(rows, label=_("Account"))
+        return OwnerNameField(
+            rows=rows,
+            url=reverse(f"admin:webhooks_app_{self.opts.model_name}_owners", current_app=self.admin_site.name),
+            label=_("Account"),
+            required=not (manages_all(request) and db_field.blank),
+            help_text=format_lazy("{} {}", _("Name or primary key."), db_field.help_text),
+            strip=False,  # " 1" is no primary key, here as elsewhere
+        )
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         has_owner = manages_all(request) or bool(actor_of(request).owners_for(self.creating))

@@ -156,6 +156,97 @@ function checkAtOnce(input) {
   input.addEventListener("change", check);
 }
 
+// Accounts are searched by name during input, as in the combobox pattern of ARIA. Without JavaScript, the first ones are
+// suggested by the browser.
+function suggestOwners(input) {
+  const list = document.createElement("ul");
+  const summary = document.createElement("p");
+  let active = -1;
+  let timer = 0;
+  list.id = `${input.id}_options`;
+  list.className = "webhooks-suggestions";
+  list.setAttribute("role", "listbox");
+  list.setAttribute("aria-label", input.labels[0].textContent);
+  summary.className = "help webhooks-verdict";
+  summary.setAttribute("role", "status");
+  (input.closest(".flex-container") ?? input.parentElement).append(list, summary);
+  input.removeAttribute("list");
+  for (const [name, value] of [["role", "combobox"], ["aria-autocomplete", "list"], ["aria-controls", list.id]]) {
+    input.setAttribute(name, value);
+  }
+  show([]);
+
+  function show(found) {
+    const options = found.map(({ id, text }, index) => {
+      const option = document.createElement("li");
+      option.id = `${list.id}_${index}`;
+      option.dataset.name = id;
+      option.textContent = text === id ? id : `${text} (${id})`;
+      option.setAttribute("role", "option");
+      return option;
+    });
+    list.replaceChildren(...options);
+    list.hidden = options.length === 0;
+    input.setAttribute("aria-expanded", !list.hidden);
+    mark(-1);
+  }
+
+  function mark(index) {
+    active = index;
+    [...list.children].forEach((option, place) => option.setAttribute("aria-selected", place === active));
+    input.setAttribute("aria-activedescendant", list.children[active]?.id ?? "");
+    list.children[active]?.scrollIntoView({ block: "nearest" });
+  }
+
+  function choose(option) {
+    input.value = option.dataset.name;
+    summary.textContent = "";
+    show([]);
+  }
+
+  async function search() {
+    const term = input.value;
+    try {
+      const answer = await fetch(`${input.dataset.owners}?${new URLSearchParams({ term })}`, { redirect: "error" });
+      if (answer.ok && input.value === term && document.activeElement === input) {
+        const found = await answer.json();
+        show(found.results);
+        summary.textContent = found.summary;
+      }
+    } catch {
+      summary.textContent = "";
+    }
+  }
+
+  function press(event) {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    const number = list.children.length;
+    if (step && list.hidden) {
+      search();
+    } else if (step) {
+      mark(active < 0 && step < 0 ? number - 1 : (active + step + number) % number);
+    } else if (event.key === "Enter" && active >= 0) {
+      choose(list.children[active]);
+    } else if (event.key === "Escape" && !list.hidden) {
+      show([]);
+    } else {
+      return;
+    }
+    event.preventDefault();
+  }
+
+  input.addEventListener("keydown", press);
+  input.addEventListener("blur", () => show([]));
+  input.addEventListener("input", () => {
+    window.clearTimeout(timer);
+    timer = window.setTimeout(search, 300);
+  });
+  list.addEventListener("mousedown", (event) => {
+    event.preventDefault(); // keeps the focus in the field
+    if (event.target.closest("li")) choose(event.target.closest("li"));
+  });
+}
+
 // Selecting another type shows its example unless the data was edited.
 function showExamples(select) {
   const examples = JSON.parse(document.getElementById(select.dataset.examples).textContent);
@@ -193,6 +284,7 @@ document.addEventListener("DOMContentLoaded", () => {
   document.addEventListener("keydown", focusSearch);
   document.querySelectorAll("[data-live]").forEach(keepLive);
   document.querySelectorAll("[data-group]").forEach(offerWholeGroup);
+  document.querySelectorAll("[data-owners]").forEach(suggestOwners);
   document.querySelectorAll("[data-check]").forEach(checkAtOnce);
   document.querySelectorAll("[data-examples]").forEach(showExamples);
   offerCopies(document);
