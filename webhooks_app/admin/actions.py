@@ -29,6 +29,7 @@ from ..operations.actors import BaseActor, lacking
 from ..operations.rights import AccessDeniedError
 from ..pages.confirmations import Confirmation, ReasonForm
 from ..pages.refusals import REFUSALS, as_form_error, refusal_of, refuse
+from .display import page_of
 from .history import AuditedAdmin
 from .owned import actor_of
 
@@ -220,15 +221,7 @@ class ActingAdmin(AuditedAdmin):
 
     def refused(self, request: HttpRequest, reason: str) -> TemplateResponse:
         """Return a page with the reason why the user may not do this."""
-        request.current_app = self.admin_site.name
-        context = {
-            **self.admin_site.each_context(request),
-            "title": gettext("Not permitted"),
-            "reason": reason,
-            "opts": self.opts,
-            "media": self.media,
-        }
-        return TemplateResponse(request, "admin/webhooks_app/refused.html", context, status=403)
+        return page_of(self, request, "refused", status=403, title=gettext("Not permitted"), reason=reason)
 
     @explaining
     def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
@@ -293,26 +286,24 @@ class ActingAdmin(AuditedAdmin):
         selected = self._selected(request, queryset)
         if not selected:
             return None
-        context = {
-            **self.admin_site.each_context(request),
-            "title": _("Delete") if action == DELETE else getattr(self, action).short_description,
-            "question": question or self.confirmations[_name(action)].asked_of(len(selected)),
-            "consequences": self.consequences(_name(action), selected),
-            "is_destructive": self.is_destructive(action),
-            "form": form,
-            "objects": selected,
-            "named": [self.described(item) for item in selected],
-            "action": action,
-            "confirmed": CONFIRMED,
-            "action_checkbox_name": ACTION_CHECKBOX_NAME,
-            "opts": self.opts,
-            "media": self.media,
-            "back_url": self._back_url(request),
-            "crumb": Truncator(self.crumb_of(selected[0])).chars(MAX_CRUMB) if _object_id(request) else "",
+        return page_of(
+            self,
+            request,
+            "confirm_action",
+            title=_("Delete") if action == DELETE else getattr(self, action).short_description,
+            question=question or self.confirmations[_name(action)].asked_of(len(selected)),
+            consequences=self.consequences(_name(action), selected),
+            is_destructive=self.is_destructive(action),
+            form=form,
+            objects=selected,
+            named=[self.described(item) for item in selected],
+            action=action,
+            confirmed=CONFIRMED,
+            action_checkbox_name=ACTION_CHECKBOX_NAME,
+            back_url=self._back_url(request),
+            crumb=Truncator(self.crumb_of(selected[0])).chars(MAX_CRUMB) if _object_id(request) else "",
             **(more or {}),
-        }
-        request.current_app = self.admin_site.name
-        return TemplateResponse(request, "admin/webhooks_app/confirm_action.html", context)
+        )
 
     def carry_out(
         self,

@@ -9,6 +9,7 @@ from django.contrib import admin
 from django.db.models import Model
 from django.http import HttpRequest
 from django.template.loader import render_to_string
+from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -56,6 +57,15 @@ def delivery_urls(site: str) -> DeliveryUrl:
 def deliveries_url(*, site: str, **query: str) -> str:
     """Return the URL of the list of deliveries in the named admin site, filtered by the query."""
     return reverse("admin:webhooks_app_delivery_changelist", current_app=site, query=query)
+
+
+def page_of(
+    model_admin: admin.ModelAdmin[Any], request: HttpRequest, template: str, *, status: int = 200, **context: Any
+) -> TemplateResponse:
+    """Return a page of an admin from a template of this name, with the breadcrumbs and styles of its model."""
+    request.current_app = model_admin.admin_site.name
+    frame = {**model_admin.admin_site.each_context(request), "opts": model_admin.opts, "media": model_admin.media}
+    return TemplateResponse(request, f"admin/webhooks_app/{template}.html", {**frame, **context}, status=status)
 
 
 def shown_transcript(request: HttpRequest, delivery: Delivery, *, site: str) -> list[ShownAttempt]:

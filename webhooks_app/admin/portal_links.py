@@ -23,6 +23,7 @@ from ..operations.actors import BaseActor
 from ..operations.portal_links import create_link, path_of
 from ..owners import owners
 from .actions import ActingAdmin
+from .display import page_of
 
 
 class LinkForm(forms.Form):
@@ -66,18 +67,17 @@ class PortalLinks(ActingAdmin):
         return self._shown(request, *done[0]) if done else None
 
     def _shown(self, request: HttpRequest, webhook: Webhook, link: PortalLink) -> TemplateResponse:
-        context = {
-            **self.admin_site.each_context(request),
-            "title": gettext("Link to the pages of %(owner)s") % {"owner": owners().label(webhook.owner)},
-            "secret": request.build_absolute_uri(path_of(link)),
-            "item": webhook,
-            "item_url": self.page_url(webhook),
-            "opts": self.opts,
-            "media": self.media,
-        }
-        request.current_app = self.admin_site.name
-        headers = {"Cache-Control": "no-store, private"}
-        return TemplateResponse(request, "admin/webhooks_app/shown_once.html", context, headers=headers)
+        page = page_of(
+            self,
+            request,
+            "shown_once",
+            title=gettext("Link to the pages of %(owner)s") % {"owner": owners().label(webhook.owner)},
+            secret=request.build_absolute_uri(path_of(link)),
+            item=webhook,
+            item_url=self.page_url(webhook),
+        )
+        page["Cache-Control"] = "no-store, private"
+        return page
 
 
 def _link(webhook: Webhook, *, actor: BaseActor, rights: list[str], minutes: int) -> PortalLink:

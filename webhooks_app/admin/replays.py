@@ -33,7 +33,7 @@ from ..pages.forms import GroupedCheckboxes, event_type_choices
 from ..pages.refusals import REFUSALS, as_form_error
 from ..pages.replays import failing_sentences, latest_of, moved_start, status_in_words
 from .actions import ActingAdmin, explaining
-from .display import WideCheckboxes, deliveries_url, link_to, shown_transcript, shows_deliveries, time_of
+from .display import WideCheckboxes, deliveries_url, link_to, page_of, shown_transcript, shows_deliveries, time_of
 from .export import ExportingAdmin
 from .filters import CreatedFilter, OwnerOfWebhookFilter
 from .missed import may_replay
@@ -166,16 +166,8 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
             if moved := moved_start(replay, form.cleaned_data["since"]):
                 self.message_user(request, moved, messages.WARNING)
             return HttpResponseRedirect(self.page_url(replay))
-        request.current_app = self.admin_site.name
-        context = {
-            **self.admin_site.each_context(request),
-            "title": gettext("Replay events"),
-            "form": form,
-            "failing": failing_sentences(_failures(webhooks, request.GET.get("webhook", ""))),
-            "opts": self.opts,
-            "media": self.media,
-        }
-        return TemplateResponse(request, "admin/webhooks_app/replay/plan.html", context)
+        failing = failing_sentences(_failures(webhooks, request.GET.get("webhook", "")))
+        return page_of(self, request, "replay/plan", title=gettext("Replay events"), form=form, failing=failing)
 
     def _plan(self, request: HttpRequest, form: ReplayForm) -> Replay | None:
         try:

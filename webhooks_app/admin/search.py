@@ -11,7 +11,6 @@ from django.contrib.admin.utils import display_for_field, display_for_value, loo
 from django.core.exceptions import PermissionDenied
 from django.db.models import Model, Q
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.text import capfirst
 from django.utils.translation import gettext
@@ -20,6 +19,7 @@ from ..models import ApiKey, AuditEntry, Delivery, Event, EventReference, Proble
 from ..models.event import MAX_REFERENCE_LENGTH
 from ..owners import owners
 from ..pages.display import moment
+from .display import page_of
 from .owned import OwnedAdmin, knows_owners, own_rows
 
 MAX_HITS = 20
@@ -102,22 +102,13 @@ class SearchPage(OwnedAdmin):
 
     def search_view(self, request: HttpRequest) -> HttpResponse:
         """Show what was found for ``q``, or go to the only result."""
-        request.current_app = self.admin_site.name
         if not any(self._admin_of(request, model) for model, _ in IDS.values()):
             raise PermissionDenied
         text = request.GET.get("q", "").replace("\0", "").strip()[:MAX_TEXT]
         found = [each for each in self._found(request, text) if each.hits] if text else []
         if sum(len(each.hits) for each in found) == 1:
             return HttpResponseRedirect(found[0].hits[0].url)
-        context = {
-            **self.admin_site.each_context(request),
-            "title": gettext("Search"),
-            "opts": self.opts,
-            "media": self.media,
-            "searched": text,
-            "found": found,
-        }
-        return TemplateResponse(request, "admin/webhooks_app/webhook/search.html", context)
+        return page_of(self, request, "webhook/search", title=gettext("Search"), searched=text, found=found)
 
     def _found(self, request: HttpRequest, text: str) -> Iterator[Hits]:
         for model, condition in conditions(text):

@@ -16,6 +16,7 @@ from ..operations.rights import AccessDeniedError
 from ..owners import Access
 from ..pages.shown_once import new_submission, show_once, shown_by_first, take
 from .actions import ActingAdmin, explaining
+from .display import page_of
 
 
 class ShowingSecrets(ActingAdmin):
@@ -49,18 +50,16 @@ class ShowingSecrets(ActingAdmin):
             raise Http404
         if secret is not None and not self.permits(request, item, Access.ALL):
             raise AccessDeniedError(self.reason_of_refusal(request, item))
-        context = {
-            **self.admin_site.each_context(request),
-            "title": self.label_of_secret(item) if secret else gettext("Already shown"),
-            "secret": secret,
-            "item": item,
-            "item_url": self.page_url(item) if self.has_view_or_change_permission(request, item) else "",
-            "opts": self.opts,
-            "media": self.media,
+        return page_of(
+            self,
+            request,
+            "shown_once",
+            title=self.label_of_secret(item) if secret else gettext("Already shown"),
+            secret=secret,
+            item=item,
+            item_url=self.page_url(item) if self.has_view_or_change_permission(request, item) else "",
             **self.context_of_secret(request, item),
-        }
-        request.current_app = self.admin_site.name
-        return TemplateResponse(request, "admin/webhooks_app/shown_once.html", context)
+        )
 
     def label_of_secret(self, item: Any) -> str:
         """Return the heading of the page that shows a secret."""

@@ -19,6 +19,7 @@ from django.urls import URLPattern, path
 from django.utils.translation import gettext_lazy as _
 
 from ..models import Webhook
+from .display import page_of
 from .owned import OwnedAdmin
 
 
@@ -75,9 +76,7 @@ class PageAdmin(OwnedAdmin):
 
     def page(self, request: HttpRequest, template: str, **context: Any) -> TemplateResponse:
         """Return a page from a template of this name. Its breadcrumbs and styles are those of the app."""
-        options = {"opts": Webhook._meta, "media": self.media}
-        context = {**self.admin_site.each_context(request), **options, **context}
-        return TemplateResponse(request, f"admin/webhooks_app/webhook/{template}.html", context)
+        return page_of(self, request, f"webhook/{template}", opts=Webhook._meta, **context)
 
     def has_module_permission(self, request: HttpRequest) -> bool:
         return self.is_open(request)
