@@ -6,14 +6,18 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.contrib.auth import get_user_model
+from django.test import Client
 from django.utils import timezone
 from django.utils.html import escape
 
+from webhooks_app.maintenance.jobs import fold_tallies
 from webhooks_app.models import AuditEntry, Delivery, Webhook, WebhookHealth
 from webhooks_app.models.audit import Via
 from webhooks_app.models.lane import QueueLane
+from webhooks_app.testing import Webhooks
 
-from ..support.rows import emit_one, end_deliveries, make_webhook
+from ..support.rows import EVENT_TYPE, emit_one, end_deliveries, make_webhook
 from .conftest import Customer
 
 pytestmark = pytest.mark.django_db
@@ -237,6 +241,20 @@ def test_the_list_is_filtered_by_status_and_text(amina: Customer) -> None:
     for shown in (by_status, by_text):
         assert escape(other.url) in shown
         assert amina.url("webhook", amina.webhook.pk) not in shown
+
+
+def test_the_overview_has_the_response_times_of_several_webhooks() -> None:
+    kit, owner, client = Webhooks(), get_user_model().objects.create_user("amina"), Client()
+    for _ in range(2):
+        kit.register(owner, EVENT_TYPE)
+    emit_one(owner)
+    kit.deliver()
+    fold_tallies("default", timezone.now(), {})
+    client.force_login(owner)
+
+    page = client.get(f"/webhooks/{owner.pk}/")
+
+    assert (page.context["day"].succeeded, page.context["p50"], page.context["p95"]) == (2, 5.0, 9.5)
 
 
 def test_the_overview_names_what_needs_attention(amina: Customer) -> None:

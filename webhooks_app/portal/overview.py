@@ -17,7 +17,7 @@ from ..models.health import Standing
 from ..operations.portal_links import LinkSession
 from ..pages.display import percent
 from .base import AccountPage, SafePage, redirect
-from .webhooks import state_of
+from .webhooks import COUNTED, state_of
 
 __all__ = ["AccountsPage", "OverviewPage"]
 
@@ -27,8 +27,6 @@ MAX_WEBHOOKS = 4000
 MAX_LISTED = 10
 MAX_SUMMED = 200
 """The largest number of webhooks whose roll-ups of a day are read at once, one for each hour and webhook."""
-
-FAMILIES = ("succeeded", "given_up", "response_time")
 
 ATTENTION = {
     standing: condition for standing, condition in Standing.conditions().items() if standing.tone in ("bad", "late")
@@ -101,7 +99,7 @@ def _gravest(rows: QuerySet[Webhook], attention: Iterable[Standing]) -> list[Web
 def _last_day(rows: QuerySet[Webhook], number: int) -> Counters:
     """Return the counters of the last 24 hours; for many webhooks as of a minute ago, without response times."""
     if number <= MAX_SUMMED:
-        return reading.series(Window.DAY, rows.values_list("pk", flat=True), families=FAMILIES).total
+        return reading.series(Window.DAY, rows.values_list("pk", flat=True), families=COUNTED).total
     recent = [kept.get(Window.DAY.value, {}) for kept in rows.values_list("health__recent", flat=True) if kept]
     finished, given_up = (sum(each.get(name, 0) for each in recent) for name in ("finished", "given_up"))
     return Counters({"succeeded_at_once": finished - given_up, "given_up": given_up})

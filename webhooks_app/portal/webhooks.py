@@ -20,6 +20,7 @@ from ..models.delivery import DeliveryQuerySet
 from ..models.fields import compact_json
 from ..models.health import Standing
 from ..models.keyset import read_page
+from ..models.rollup import OUTCOMES, RESPONSE_TIME
 from ..operations.registration import register_webhook, update_webhook
 from ..operations.rights import REGISTER_WEBHOOK, UPDATE_WEBHOOK
 from ..owners import event_types_for
@@ -36,6 +37,8 @@ from .forms import NewWebhookForm, SettingsForm
 __all__ = ["NewWebhookPage", "SettingsPage", "WebhookListPage", "WebhookPage"]
 
 RECENT = 10
+COUNTED = (*OUTCOMES, RESPONSE_TIME)
+"""The counters on the pages."""
 
 
 class WebhookFilterForm(forms.Form):
@@ -104,7 +107,7 @@ class WebhookPage(AccountPage):
         failure = last_failure_of(webhook)
         attempts = failure.shown_attempts() if failure else []  # retention may have deleted them
         newest = _deliveries(webhook).filter(kind__in=(Delivery.Kind.EVENT, Delivery.Kind.TEST)).order_by("-pk")
-        day = reading.series(Window.DAY, [webhook.pk], families=("succeeded", "given_up", "response_time"))
+        day = reading.series(Window.DAY, [webhook.pk], families=COUNTED)
         return super().get_context_data(
             title=webhook.description or gettext("Webhook"),
             subject=webhook.url,
