@@ -68,8 +68,8 @@ types: $(INSTALLED) ## Check types: mypy, strict
 imports: $(INSTALLED) ## Check that imports point downwards only
 	$(BIN)/lint-imports
 
-pictures: $(INSTALLED) ## Retake the pictures of docs/console.md, with demo data
-	$(BIN)/python -m pytest --quiet tests/browser/pictures.py
+pictures: $(INSTALLED) ## Retake the pictures of the documentation, with demo data
+	$(BIN)/python -m pytest --quiet tests/browser/pictures.py tests/browser/customers_pictures.py
 
 docs: $(INSTALLED) ## Build the documentation site into build/docs; a warning is an error
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --fresh-env --builder html docs build/docs
