@@ -21,7 +21,7 @@ from webhooks_app.operations import lifecycle, replays
 from webhooks_app.operations.actors import PROJECT
 from webhooks_app.operations.registration import update_webhook
 from webhooks_app.operations.sending import send_test_event
-from webhooks_app.replays import selection
+from webhooks_app.replays import planning
 from webhooks_app.replays.runner import advance
 from webhooks_app.transport import Exchange, Response
 
@@ -367,7 +367,7 @@ def test_replayed_deliveries_are_last_in_their_group(alice, by_key, queue, clock
 
 def test_replayed_events_of_one_millisecond_keep_their_order(alice, by_key, queue, clock, monkeypatch):
     """Within a millisecond, identifiers are random. The replay may queue two deliveries at a time."""
-    monkeypatch.setattr(selection, "LEAST_EVENTS", 5)
+    monkeypatch.setattr(planning, "LEAST_EVENTS", 5)
     Webhook.objects.update(max_in_flight=1)
     at = time.time_ns()
     with monkeypatch.context() as patch:

@@ -15,7 +15,7 @@ from webhooks_app.event_types.operational import WEBHOOK_DISABLED
 from webhooks_app.exceptions import WebhookStateError
 from webhooks_app.models import Delivery, Event, Replay, WebhookHealth
 from webhooks_app.operations.sending import send_test_event
-from webhooks_app.replays import planning, selection
+from webhooks_app.replays import planning
 from webhooks_app.replays.planning import MARGIN, missed_since
 
 from ..support.rows import EVENT_TYPE, emit_one, end_deliveries, make_older, make_webhook, plan_replay
@@ -117,7 +117,7 @@ def test_the_selection_is_limited_by_time_and_by_the_creation_of_the_webhook(web
 
 
 def test_a_long_count_continues_in_the_background(webhook, monkeypatch):
-    monkeypatch.setattr(selection, "MOST_EVENTS", 3)
+    monkeypatch.setattr(planning, "MOST_EVENTS", 3)
     emit_all(webhook, "missed", 7)
 
     replay = plan(webhook, max_seconds=0)

@@ -16,7 +16,7 @@ from tests.support.rows import EVENT_TYPE, URL, make_webhook
 from webhooks_app.emission import Operational, emit, emit_operational
 from webhooks_app.event_types import WEBHOOK_DISABLED, EventData, EventType, registry
 from webhooks_app.models import Delivery, Event, Replay, Webhook
-from webhooks_app.replays.selection import look
+from webhooks_app.replays.planning import look
 from webhooks_app.routing import Reason, RoutedEvent, admits, concerns, subscribed_to, webhooks_for
 from webhooks_app.routing.report import decide
 

@@ -24,6 +24,7 @@ from ..models.problem import Cause
 from ..owners import owners
 from ..pages.display import cause_in_words
 from ..replays.given_up import missed_events
+from .display import page_of
 from .filters import PLATFORM, AnswerForm
 from .missed import MAX_RECOVERED, may_replay
 from .overview import TITLES
@@ -83,32 +84,30 @@ class ImpactPage(OwnedAdmin):
         """Show what a failure has hit: causes and accounts, those that missed the most events first."""
         if not self.has_view_permission(request):
             raise PermissionDenied
-        request.current_app = self.admin_site.name
         window = {each.value: each for each in PERIODS}.get(request.GET.get("window", ""), Window.HOUR)
         form = CauseForm(request.GET, auto_id="filter-%s")
         wanted = {name: value for name, value in form.cleaned_data.items() if value} if form.is_valid() else None
         causes, has_more = self._failed(request, window, wanted)
         by_account, by_cause = self._hits(request, causes, window, wanted or {})
-        context = {
-            **self.admin_site.each_context(request),
-            "title": gettext("Impact"),
-            "opts": self.opts,
-            "media": self.media,
-            "form": form,
-            "window": window.value,
-            "windows": [(each.value, TITLES[each], each is window) for each in PERIODS],
-            "kept_query": "".join(f"&{name}={value}" for name, value in (wanted or {}).items()),
-            "causes": by_cause,
-            "hits": by_account,
-            "webhooks": len(causes),
-            "given_up": sum(hit.given_up for hit in by_account),
-            "total": {"missed": sum(hit.missed for hit in by_account), "has_more": any(h.has_more for h in by_account)},
-            "most": MOST_PROBLEMS if has_more else 0,
-            "recovery": self._recovery(request, by_account),
-            "recovery_url": reverse("admin:webhooks_app_webhook_changelist", current_app=self.admin_site.name),
-            "action_checkbox_name": ACTION_CHECKBOX_NAME,
-        }
-        return TemplateResponse(request, "admin/webhooks_app/problem/impact.html", context)
+        return page_of(
+            self,
+            request,
+            "problem/impact",
+            title=gettext("Impact"),
+            form=form,
+            window=window.value,
+            windows=[(each.value, TITLES[each], each is window) for each in PERIODS],
+            kept_query="".join(f"&{name}={value}" for name, value in (wanted or {}).items()),
+            causes=by_cause,
+            hits=by_account,
+            webhooks=len(causes),
+            given_up=sum(hit.given_up for hit in by_account),
+            total={"missed": sum(hit.missed for hit in by_account), "has_more": any(h.has_more for h in by_account)},
+            most=MOST_PROBLEMS if has_more else 0,
+            recovery=self._recovery(request, by_account),
+            recovery_url=reverse("admin:webhooks_app_webhook_changelist", current_app=self.admin_site.name),
+            action_checkbox_name=ACTION_CHECKBOX_NAME,
+        )
 
     def _failed(
         self, request: HttpRequest, window: Window, wanted: Mapping[str, str] | None

@@ -25,7 +25,7 @@ from ..protocol.json_data import format_time
 from ..reasons import ReasonText
 from ..routing import is_readable
 from ..signals import announce_deliveries
-from .selection import Examined, Match, look
+from .planning import Examined, Match, look
 
 logger = logging.getLogger("webhooks_app.replays")
 

@@ -23,7 +23,7 @@ from webhooks_app.models import (
     Webhook,
     WebhookHealth,
 )
-from webhooks_app.replays.selection import look
+from webhooks_app.replays.planning import look
 
 from ...support.hostile import make_victims, spoiled
 from ...support.rows import make_webhook
