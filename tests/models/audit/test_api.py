@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 
 from tests.api.conftest import client_of
 from tests.support.rows import make_webhook
-from webhooks_app.api.serializers.webhooks import AuditEntrySerializer
+from webhooks_app.api.serializers import AuditEntrySerializer
 from webhooks_app.models import ApiKey, AuditEntry
 from webhooks_app.models.audit import Actor, Via, acting
 from webhooks_app.operations.actors import PROJECT, ApiCaller
