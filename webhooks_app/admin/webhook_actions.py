@@ -14,7 +14,6 @@ from django.urls import reverse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from ..configured import known_signatures
 from ..models import Event, Webhook
 from ..operations import lifecycle, rights, rotation
 from ..operations.actors import BaseActor
@@ -22,7 +21,6 @@ from ..operations.lifecycle import start_verification
 from ..operations.registration import update_webhook
 from ..operations.sending import send_test_event
 from ..pages.confirmations import WEBHOOK, pending_of_webhooks
-from ..pages.form_fields import NEW_PUBLIC_KEY
 from ..pages.forms import RotationForm, TestEventForm, TryFilterForm
 from ..pages.refusals import REFUSALS, as_form_error
 from ..pages.shown_once import shown_by_first
@@ -57,27 +55,13 @@ class KeyRotation(ShowingSecrets):
         if not form.is_valid():
             question = gettext("Create a new secret? It is shown only once and signs all requests from now on.")
             return self.ask(request, queryset, action="rotate_secret", question=question, form=form)
-        shown: list[HttpResponseRedirect] = []
-
-        def rotate(webhook: Webhook, *, actor: BaseActor) -> None:
-            shown.extend(self._rotated(request, webhook, actor, form))
-
-        self.carry_out(request, queryset, rotate, history=gettext("Rotated the secret."))
-        return shown[0] if shown else None
-
-    def _rotated(
-        self, request: HttpRequest, webhook: Webhook, actor: BaseActor, form: RotationForm
-    ) -> list[HttpResponseRedirect]:
-        """Rotate, and return the page that shows a new secret; a public key is shown by a message."""
-        name = form.scheme_of_key
-        key = rotation.rotate_secret(webhook, actor=actor, overlap=form.overlap, replaces=form.replaces, scheme=name)
-        if warning := rotation.warning_about_key(webhook, name):
-            self.message_user(request, warning, messages.WARNING)
-        scheme = known_signatures()[name]
-        if not scheme.is_asymmetric:
-            return [self.show_once(request, webhook, key)]
-        self.message_user(request, NEW_PUBLIC_KEY % {"key": scheme.verification_key(key)}, messages.SUCCESS)
-        return []
+        done = self.carry_out(request, queryset, form.rotate, history=gettext("Rotated the secret."))
+        if not done:
+            return None
+        webhook, (secret, about) = done[0]
+        for level, text in about:
+            self.message_user(request, text, level)
+        return self.show_once(request, webhook, secret) if secret else None
 
     @admin.action(description=_("Expire the old secret now"), permissions=["rotate"])
     def revoke_previous_secret(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:

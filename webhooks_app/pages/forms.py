@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 from django import forms
+from django.contrib import messages
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..conf import settings
+from ..configured import known_signatures
 from ..event_types import EventTypeRegistry, registry
 from ..exceptions import InvalidEventDataError
 from ..models import Webhook
 from ..models.limits import MAX_SECRET_OVERLAP
 from ..models.webhook_secret import SECRET
 from ..operations import rotation
-from .form_fields import BoundedJSONField, ChoiceFields, without_reordering
+from ..operations.actors import BaseActor
+from .form_fields import NEW_PUBLIC_KEY, BoundedJSONField, ChoiceFields, without_reordering
 from .reasons import translated
 from .refusals import RefusableForm
 from .shown_once import new_submission
@@ -177,6 +180,15 @@ class TestEventForm(forms.Form):
         return data
 
 
+class Rotated(NamedTuple):
+    """The result of a rotation."""
+
+    secret: str
+    """The new secret; "" for a key pair, whose public key is in a message."""
+    messages: list[tuple[int, str]]
+    """Level and text of each."""
+
+
 REPLACES = "replaces_"
 """Prefix of the hidden fields with the fingerprint of each key."""
 
@@ -225,6 +237,18 @@ class RotationForm(forms.Form):
         """The overlap that was entered, or None to use the setting."""
         hours = self.cleaned_data["overlap_hours"]
         return None if hours is None else timedelta(hours=hours)
+
+    def rotate(self, webhook: Webhook, *, actor: BaseActor) -> Rotated:
+        """Rotate the chosen key. Raises as the operation."""
+        name, found = self.scheme_of_key, []
+        key = rotation.rotate_secret(webhook, actor=actor, overlap=self.overlap, replaces=self.replaces, scheme=name)
+        if warning := rotation.warning_about_key(webhook, name):
+            found.append((messages.WARNING, warning))
+        scheme = known_signatures()[name]
+        if not scheme.is_asymmetric:
+            return Rotated(key, found)
+        public_key = NEW_PUBLIC_KEY % {"key": scheme.verification_key(key)}
+        return Rotated("", [*found, (messages.SUCCESS, public_key)])
 
 
 def _keys(webhook: Webhook) -> dict[str, str]:

@@ -9,9 +9,7 @@ from django.contrib import messages
 from django.http import Http404, HttpResponse
 from django.utils.translation import gettext_lazy as _
 
-from ..configured import known_signatures
 from ..models import Delivery, Webhook
-from ..operations import rotation
 from ..operations.rights import (
     ROTATE_SECRET,
     TEST_WEBHOOK,
@@ -20,7 +18,6 @@ from ..operations.sending import send_test_event
 from ..owners import event_types_for
 from ..pages.confirmations import Confirmation, pending_of_webhooks
 from ..pages.explanation import waiting_for
-from ..pages.form_fields import NEW_PUBLIC_KEY
 from ..pages.forms import RotationForm, TestEventForm
 from ..pages.shown_once import show_once, shown_by_first, take
 from ..pages.transcript import transcript
@@ -132,17 +129,13 @@ class RotationPage(WebhookFormPage):
         return shown_by_first(request) or super().post(request, *args, **kwargs)
 
     def carry_out(self, form: Any) -> HttpResponse:
-        webhook, name = self.webhook, form.scheme_of_key
-        key = rotation.rotate_secret(
-            webhook, actor=self.actor, overlap=form.overlap, replaces=form.replaces, scheme=name
-        )
-        if warning := rotation.warning_about_key(webhook, name):
-            messages.warning(self.request, warning, fail_silently=True)
-        scheme = known_signatures()[name]
-        if not scheme.is_asymmetric:
-            return show_once(self.request, key, lambda token: self.url("webhook-secret", webhook.pk, token))
-        messages.success(self.request, NEW_PUBLIC_KEY % {"key": scheme.verification_key(key)}, fail_silently=True)
-        return redirect(self.cancel_url)
+        webhook = self.webhook
+        secret, about = form.rotate(webhook, actor=self.actor)
+        for level, text in about:
+            messages.add_message(self.request, level, text, fail_silently=True)
+        if not secret:
+            return redirect(self.cancel_url)
+        return show_once(self.request, secret, lambda token: self.url("webhook-secret", webhook.pk, token))
 
 
 class SecretPage(AccountPage):
