@@ -55,13 +55,15 @@ class KeyRotation(ShowingSecrets):
         if not form.is_valid():
             question = gettext("Create a new secret? It is shown only once and signs all requests from now on.")
             return self.ask(request, queryset, action="rotate_secret", question=question, form=form)
-        done = self.carry_out(request, queryset, form.rotate, history=gettext("Rotated the secret."))
-        if not done:
-            return None
-        webhook, (secret, about) = done[0]
-        for level, text in about:
-            self.message_user(request, text, level)
-        return self.show_once(request, webhook, secret) if secret else None
+
+        def rotate(webhook: Webhook, *, actor: BaseActor) -> str:
+            secret, about = form.rotate(webhook, actor=actor)
+            for level, text in about:
+                self.message_user(request, text, level)
+            return secret
+
+        done = self.carry_out(request, queryset, rotate, history=gettext("Rotated the secret."))
+        return self.show_once(request, *done[0]) if done and done[0][1] else None
 
     @admin.action(description=_("Expire the old secret now"), permissions=["rotate"])
     def revoke_previous_secret(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
