@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.only_on("sqlite"), pytest.mark.timeout(300)]
 CUSTOMERS = DIRECTORY / "customers"
 HEIGHTS = {
     "overview": 570,
-    "new-webhook": 1000,
+    "new-webhook": 960,
     "secret": 520,
     "webhook": 1000,
     "event": 910,

@@ -96,6 +96,20 @@ def test_a_secret_is_not_shown_in_another_session(amina: Customer, boris: Custom
     assert Webhook.objects.get(description="Archive").secret in text(own)
 
 
+def test_a_new_webhook_takes_three_fields_and_a_secret_only_if_the_customer_wants(amina: Customer) -> None:
+    page = text(amina.get("webhook-new"))
+    fields, _, more = page.partition('<details class="webhooks-field"><summary>Use a secret of your own')
+    refused = text(amina.post("webhook-new", **NEW, secret="short"))
+    amina.post("webhook-new", **NEW, secret="a secret of the customer")
+
+    assert [f'name="{name}"' in fields for name in ("url", "event_types", "description", "secret")] == [True] * 3 + [
+        False
+    ]
+    assert ('name="secret"' in more, 'name="submission"' in more) == (True, True)
+    assert '<details class="webhooks-field" open>' in refused
+    assert Webhook.objects.get(description="Archive").secret == "a secret of the customer"
+
+
 def test_a_failed_verification_is_explained(amina: Customer) -> None:
     webhook = make_webhook(amina.user, status="pending")
     handshake = Delivery.objects.get(webhook=webhook)

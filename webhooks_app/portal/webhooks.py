@@ -75,7 +75,7 @@ def _matching(data: dict[str, str]) -> Q:
 class NewWebhookPage(FormPage):
     """The form for a new webhook."""
 
-    template_name = "webhooks_app/portal/form.html"
+    template_name = "webhooks_app/portal/new_webhook.html"
     section = "webhooks"
     title = _("New webhook")
     right = REGISTER_WEBHOOK
