@@ -159,6 +159,7 @@ function checkAtOnce(input) {
 // Accounts are searched by name during input, as in the combobox pattern of ARIA. Without JavaScript, the first ones are
 // suggested by the browser.
 function suggestOwners(input) {
+  const field = document.createElement("div");
   const list = document.createElement("ul");
   const summary = document.createElement("p");
   let active = -1;
@@ -167,9 +168,10 @@ function suggestOwners(input) {
   list.className = "webhooks-suggestions";
   list.setAttribute("role", "listbox");
   list.setAttribute("aria-label", input.labels[0].textContent);
-  summary.className = "help webhooks-verdict";
+  summary.className = "webhooks-quiet";
   summary.setAttribute("role", "status");
-  (input.closest(".flex-container") ?? input.parentElement).append(list, summary);
+  input.before(field);
+  field.append(input, list, summary);
   input.removeAttribute("list");
   for (const [name, value] of [["role", "combobox"], ["aria-autocomplete", "list"], ["aria-controls", list.id]]) {
     input.setAttribute(name, value);
