@@ -85,16 +85,6 @@ class ReplayForm(forms.Form):
         self.fields["event_types"].choices = event_type_choices(event_types)  # type: ignore[attr-defined]
 
 
-State = Replay.State
-
-VERBS: dict[str, tuple[State, ...]] = {
-    "start": (State.READY,),
-    "pause": (State.RUNNING,),
-    "resume": (State.PAUSED, State.STOPPED),
-    "cancel": (State.COUNTING, State.READY, State.RUNNING, State.PAUSED, State.STOPPED),
-}
-
-
 @admin.register(Replay)
 class ReplayAdmin(ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
     owner_lookup = "webhook__owner"
@@ -120,8 +110,8 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
         ("created", "requested_by"),
         ("started", "finished"),
     )
-    actions = tuple(VERBS)
-    page_actions = tuple(VERBS)
+    actions = tuple(Replay.STEPS)
+    page_actions = tuple(Replay.STEPS)
     unasked_actions = ("start",)
     confirmations = CONFIRMATIONS
     change_form_template = "admin/webhooks_app/replay/change_form.html"
@@ -134,7 +124,7 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
         return super().get_queryset(request).select_related("webhook")
 
     def offers(self, item: Replay, action: str) -> bool:
-        return item.state in VERBS[action]
+        return item.permits(action)
 
     # Permissions
 

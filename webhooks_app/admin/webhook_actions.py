@@ -188,12 +188,11 @@ class WebhookActions(KeyRotation, PortalLinks, MissedEvents, FilterTrial):
 
     def offers(self, item: Webhook, action: str) -> bool:
         is_disabled = item.status == Webhook.Status.DISABLED
-        is_paused = item.paused_at is not None
         return {
-            "send_test": not is_disabled and not is_paused,
-            "verify": not is_disabled and not is_paused,
-            "pause": not is_disabled and not is_paused and item.status != Webhook.Status.FAILED,
-            "resume": is_paused,
+            "send_test": item.is_running,
+            "verify": item.is_running,
+            "pause": item.is_running and item.status != Webhook.Status.FAILED,
+            "resume": item.paused_at is not None,
             "enable": is_disabled,
             "disable": not is_disabled,
             "send_missed": False,  # offered with their number

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Self
+from types import MappingProxyType
+from typing import Any, ClassVar, Self
 
 from django.conf import settings as django_settings
 from django.core.exceptions import ValidationError
@@ -75,6 +77,16 @@ class Replay(Audited):
         DONE = "done", _("done")
         CANCELLED = "cancelled", _("cancelled")
         STOPPED = "stopped", _("stopped")
+
+    STEPS: ClassVar[Mapping[str, tuple[State, ...]]] = MappingProxyType(
+        {
+            "start": (State.READY,),
+            "pause": (State.RUNNING,),
+            "resume": (State.PAUSED, State.STOPPED),
+            "cancel": (State.COUNTING, State.READY, State.RUNNING, State.PAUSED, State.STOPPED),
+        }
+    )
+    """The steps that people take, each with the states that permit it."""
 
     class Outcome(models.TextChoices):
         """The outcome of an event at the webhook: the state of its newest delivery, or missed without one."""
@@ -195,7 +207,7 @@ class Replay(Audited):
         webhook is running.
         """
         with self.auditing(Action.REPLAY_STARTED):
-            self._require("replay_start_ready", self.State.READY)
+            self._require("start", "replay_start_ready")
             self.cursor, self.examined = "", 0
             self._run()
 
@@ -203,7 +215,7 @@ class Replay(Audited):
     def resume(self) -> None:
         """Continue a paused or stopped replay, first with cancelled deliveries. Raise WebhookStateError otherwise."""
         with self.auditing(Action.REPLAY_RESUMED):
-            self._require("replay_resume_halted", self.State.PAUSED, self.State.STOPPED)
+            self._require("resume", "replay_resume_halted")
             self._go_back()
             self._run()
 
@@ -211,7 +223,7 @@ class Replay(Audited):
     def pause(self) -> None:
         """Stop queueing until it is resumed. Queued deliveries are sent. Raise WebhookStateError unless running."""
         with self.auditing(Action.REPLAY_PAUSED):
-            self._require("replay_pause_running", self.State.RUNNING)
+            self._require("pause", "replay_pause_running")
             self._change_state(self.State.PAUSED)
 
     @atomic
@@ -221,14 +233,17 @@ class Replay(Audited):
         ``reason`` is for the owner.
         """
         with self.auditing(Action.REPLAY_CANCELLED, reason=reason):
-            ended = (self.State.DONE, self.State.CANCELLED)
-            self._require("replay_cancel_open", *(state for state in self.State if state not in ended))
+            self._require("cancel", "replay_cancel_open")
             self._change_state(self.State.CANCELLED, reason=reason)
             self.deliveries.waiting().cancel("replay_cancelled")
             announce_deliveries(self.alias)  # workers skipped the others of the webhook meanwhile
 
-    def _require(self, rule: str, *states: State) -> None:
-        if self.state not in states:
+    def permits(self, step: str) -> bool:
+        """Return True if the state permits one of the ``STEPS``."""
+        return self.state in self.STEPS[step]
+
+    def _require(self, step: str, rule: str) -> None:
+        if not self.permits(step):
             state = ReasonText(f"replay_{self.state}")
             raise WebhookStateError(ReasonText("replay_state", id=self.id, state=state, rule=ReasonText(rule)))
 

@@ -66,6 +66,11 @@ class StatusRules(BaseModel):
         return self.deleted_at is not None
 
     @property
+    def is_running(self) -> bool:
+        """Whether it is neither disabled nor paused, so that a test or a verification has a result soon."""
+        return self.status != self.Status.DISABLED and self.paused_at is None
+
+    @property
     def is_stopped(self) -> bool:
         """Whether events are not queued until the next verification."""
         return self.status in (self.Status.DISABLED, self.Status.FAILED)

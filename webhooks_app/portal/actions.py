@@ -38,17 +38,13 @@ class Action(NamedTuple):
     confirmation: Confirmation
 
 
-def _runs(webhook: Webhook) -> bool:
-    return webhook.status != Status.DISABLED and webhook.paused_at is None
-
-
 ACTIONS = {
     "verify": Action(
         _("Verify"),
         _("The verification has started."),
         lifecycle.start_verification,
         VERIFY_WEBHOOK,
-        lambda webhook: _runs(webhook) and webhook.status != Status.ACTIVE,
+        lambda webhook: webhook.is_running and webhook.status != Status.ACTIVE,
         WEBHOOK["verify"],
     ),
     "pause": Action(
@@ -56,7 +52,7 @@ ACTIONS = {
         _("The webhook is paused."),
         lifecycle.pause,
         PAUSE_WEBHOOK,
-        lambda webhook: _runs(webhook) and webhook.status != Status.FAILED,
+        lambda webhook: webhook.is_running and webhook.status != Status.FAILED,
         WEBHOOK["pause"],
     ),
     "resume": Action(
@@ -111,7 +107,7 @@ class Button(NamedTuple):
 def offered(page: AccountPage, webhook: Webhook) -> list[Button]:
     """Return the buttons of the actions that the user may perform, and that the state of the webhook permits."""
     forms = [
-        (_("Send a test event"), "webhook-test", TEST_WEBHOOK, _runs(webhook)),
+        (_("Send a test event"), "webhook-test", TEST_WEBHOOK, webhook.is_running),
         (_("Settings"), "webhook-settings", UPDATE_WEBHOOK, True),
         (_("Rotate the secret"), "webhook-rotate", ROTATE_SECRET, True),
         (_("Recover missed events"), "replay-new", REPLAY, True),

@@ -23,19 +23,13 @@ from .base import AccountPage, WebhookFormPage, redirect
 
 __all__ = ["NewReplayPage", "ReplayPage"]
 
-State = Replay.State
-
-VERBS: dict[str, tuple[Any, Any, tuple[Replay.State, ...]]] = {
-    "start": (_("Send them"), replays.start, (State.READY,)),
-    "pause": (_("Pause"), replays.pause, (State.RUNNING,)),
-    "resume": (_("Resume"), replays.resume, (State.PAUSED, State.STOPPED)),
-    "cancel": (
-        _("Discard"),
-        replays.cancel,
-        (State.COUNTING, State.READY, State.RUNNING, State.PAUSED, State.STOPPED),
-    ),
+VERBS: dict[str, tuple[Any, Any]] = {
+    "start": (_("Send them"), replays.start),
+    "pause": (_("Pause"), replays.pause),
+    "resume": (_("Resume"), replays.resume),
+    "cancel": (_("Discard"), replays.cancel),
 }
-"""The label, the operation and the permitted states of each step."""
+"""The label and the operation of each step."""
 
 
 class ReplayForm(forms.Form):
@@ -131,8 +125,8 @@ class ReplayPage(AccountPage):
             return []
         return [
             (label, self.url("replay-step", replay.pk, verb))
-            for verb, (label, _operation, states) in VERBS.items()
-            if replay.state in states
+            for verb, (label, _operation) in VERBS.items()
+            if replay.permits(verb)
         ]
 
 
@@ -150,6 +144,6 @@ class ReplayStep(ReplayPage):
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         if (step := VERBS.get(self.kwargs["verb"])) is None:
             raise Http404
-        replay, (_label, operation, _states) = self.find_replay(), step
+        replay, (_label, operation) = self.find_replay(), step
         self.perform(lambda: operation(replay, actor=self.actor))
         return redirect(self.url("replay", replay.pk))
