@@ -12,6 +12,7 @@ from django.contrib.auth.mixins import LoginRequiredMixin
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse_lazy
+from django.utils.translation import gettext_lazy as _
 from django.views.generic import CreateView
 
 from webhooks_app.portal import webhooks as portal
@@ -25,7 +26,7 @@ from ..receiver import url_of
 
 SHOWN = 10
 
-RECEIVER = (
+RECEIVER = _(
     "The URL is that of the demonstration's receiver, which you need not start. It shows you what it receives. Replace "
     "the URL if you have a receiver of your own."
 )
@@ -110,5 +111,5 @@ class PresentationsPage(LoginRequiredMixin, LimitedPage):
         form.instance.owner = self.request.user
         response = super().form_valid(form)
         work_soon(make_presentation, form.instance)
-        messages.success(self.request, "The presentation is being made. Its events are sent to your webhooks.")
+        messages.success(self.request, _("The presentation is being made. Its events are sent to your webhooks."))
         return response

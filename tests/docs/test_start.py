@@ -56,7 +56,7 @@ def test_the_first_delivery_arrives_by_the_page_alone(tmp_path: Path) -> None:
 def deliveries_of_alice(service: str) -> str:
     """Log in and return the page with the deliveries, after the development server has restarted with it."""
     with requests.Session() as browser:
-        wait_until(lambda: is_served(f"{service}/webhooks/"))
+        wait_until(lambda: is_served(f"{service}/event-types/"))  # the last change of the URLs
         login = browser.get(f"{service}/webhooks/", timeout=10)
         form = {"username": "alice", "password": "a password of alice"}
         token = browser.cookies["csrftoken"]

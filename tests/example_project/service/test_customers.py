@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from django.contrib.auth import get_user_model
 from django.test import Client
 
+import example_project
 from example_project.presentations.models import Presentation
 from example_project.presentations.tasks import make_presentation
 from webhooks_app.models import Delivery, Webhook
@@ -65,6 +69,21 @@ def test_a_customer_gets_from_a_key_to_an_understood_failure(customer):
     assert Client().get("/v1/webhooks", headers={"Authorization": f"Bearer {key}"}).json()["results"]
     assert "The outline has no headings" in event
     assert page_of(customer, f"deliveries/{delivery.pk}/") in event
+
+
+def test_the_area_of_customers_is_in_german_too(customer):
+    customer.cookies["django_language"] = "de"
+
+    pages = [customer.get(path).content.decode() for path in ("/presentations", page_of(customer, ""))]
+
+    assert all("Ihre Präsentationen" in page and '<html lang="de">' in page for page in pages)
+    assert "Eine Gliederung ohne Überschrift schlägt fehl" in pages[0]
+
+
+def test_every_text_of_the_example_is_translated():
+    catalogue = Path(example_project.__file__).with_name("locale") / "de" / "LC_MESSAGES" / "django.po"
+
+    assert not re.search(r'msgstr ""\n\n|fuzzy', catalogue.read_text())
 
 
 def test_the_pages_of_customers_need_a_login(client):

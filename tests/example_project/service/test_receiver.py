@@ -117,6 +117,18 @@ def test_the_memory_is_bounded(client, monkeypatch):
     assert list(receiver.inboxes._inboxes) == ["b", "c"]
 
 
+@pytest.mark.urls("example_project.receiver")
+def test_the_receiver_speaks_the_language_of_the_customer(client):
+    path = path_of(make_webhook())
+    send(path)
+
+    page = client.get(path, headers={"Accept-Language": "de"}).content.decode()
+
+    assert '<html lang="de">' in page
+    assert "Empfänger der Vorführung" in page
+    assert "<td>geprüft</td>" in page
+
+
 def test_the_pages_about_webhooks_lead_to_the_receiver(client, settings):
     account = get_user_model().objects.create_user("amina")
     client.force_login(account)
