@@ -412,5 +412,27 @@ DESCRIPTIONS = (
     gettext_noop("A failing webhook has recovered"),
     gettext_noop("A webhook was disabled"),
     gettext_noop("The last attempt of a delivery failed"),
+    gettext_noop("PPT generation"),
+    gettext_noop("Generation started"),
+    gettext_noop("Generation completed"),
+    gettext_noop("Generation failed"),
+    gettext_noop("Generation cancelled"),
+    gettext_noop("Edit"),
+    gettext_noop("Editing started"),
+    gettext_noop("Editing completed"),
+    gettext_noop("Editing failed"),
+    gettext_noop("File"),
+    gettext_noop("Upload completed"),
+    gettext_noop("Processing completed"),
+    gettext_noop("File deleted"),
+    gettext_noop("User"),
+    gettext_noop("User registered"),
+    gettext_noop("User subscribed"),
+    gettext_noop("User unsubscribed"),
+    gettext_noop("Internal"),
+    gettext_noop("Verifies a newly registered URL; the body has neither id nor created."),
+    gettext_noop("A delivery failed and will be tried again."),
+    gettext_noop("Operations"),
 )
-"""Descriptions of built-in signature schemes, retry policies and event types, which the console translates."""
+"""Descriptions of built-in signature schemes, retry policies and event types, and the groups of these types. Pages
+translate them."""

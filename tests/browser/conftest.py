@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -13,19 +15,21 @@ import pytest
 from django.conf import settings as django_settings
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
+from django.db import connection
 from django.test import Client
 from django.utils import timezone
 from playwright.sync_api import Browser, expect, sync_playwright
 
 from demo_data.writing import Size, make_demo_data
 from tests.support.missing import skip_without
-from tests.support.servers.process import ServerMissingError, program
+from tests.support.servers.process import ServerMissingError, free_port, listens, program, running
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.maintenance.runner import MaintenanceRunner
-from webhooks_app.models import ApiKey, Delivery, Event, MaintenanceJob, Problem, Replay, Webhook, WorkerProcess
+from webhooks_app.models import ApiKey, Delivery, MaintenanceJob, Problem, Replay, Webhook, WorkerProcess
 from webhooks_app.receiver.local import LocalReceiver, Received
 from webhooks_app.signals import deliveries_created
 
+from ..support.databases import URL_VARIABLE
 from ..support.engines import at_work
 from ..support.rows import EVENT_TYPE, make_problem, make_webhook, plan_replay
 
@@ -107,16 +111,28 @@ def console(empty_console: Console) -> Console:
     return empty_console
 
 
+@contextmanager
+def served_in(theme: str, console: Console, directory: Path) -> Iterator[Console]:
+    """Yield the console in another admin theme, served by a process of its own with the same database."""
+    port = free_port()
+    variables = {
+        "DJANGO_SETTINGS_MODULE": "tests.browser.themes",
+        "ADMIN_THEME": theme,
+        "PYTHONPATH": str(Path(__file__).parents[2]),
+        URL_VARIABLE: f"sqlite:///{connection.settings_dict['NAME']}",
+    }
+    command = [sys.executable, "-m", "django", "runserver", "--noreload", "--insecure", f"127.0.0.1:{port}"]
+    with running(command, directory=directory, ready=lambda: listens(port), env=variables):
+        yield replace(console, address=f"http://127.0.0.1:{port}")
+
+
 def failed_delivery() -> Delivery:
     return Delivery.objects.filter(state=Delivery.State.GIVEN_UP).latest("pk")
 
 
-def an_event() -> Event:
-    return Event.objects.latest("pk")
-
-
 def an_active_webhook() -> Webhook:
-    return Webhook.objects.filter(status=Webhook.Status.ACTIVE).latest("pk")
+    active = Webhook.objects.filter(status=Webhook.Status.ACTIVE, paused_at=None, owner__isnull=False)
+    return active.latest("pk")
 
 
 def a_problem() -> Problem:

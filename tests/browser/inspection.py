@@ -17,22 +17,27 @@ from .conftest import Console, Login
 
 GRAVE = ("serious", "critical")
 
-OF_DJANGO = (
-    ("label-title-only", "#searchbar"),
-    ("link-in-text-block", ".breadcrumbs"),
-    ("link-in-text-block", "a:nth-child(3)"),  # an alternative selector for one of those links
-    ("link-in-text-block", 'a[href="?"]'),
+OF_THEMES = (
+    ("link-name", "[data-lte-toggle="),
+    ("listitem", ".nav-"),
+    ("listitem", ".dropdown"),
+    *(("listitem", tools) for tools in (".ml-auto", ".flex-wrap", ".object-tools", ".webhooks-tool")),
+    ("color-contrast", ".text-link"),
 )
-"""Findings in Django's own parts of a page: the rule and a part of the selector."""
+"""Findings in parts of themes that no template of ours can mend: the rule and a part of the selector.
+
+The themes have their own navigation and links, and no list around the object tools.
+"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Look:
-    """A combination of theme and width."""
+    """A combination of theme, width and language."""
 
     theme: str
     width: int
     height: int
+    language: str = "en"
     axe_rules: Sequence[str] = ()
     """The rules to check; empty for all."""
 
@@ -52,6 +57,7 @@ def looking(
     context = browser.new_context(
         color_scheme=look.theme,  # type: ignore[arg-type]
         viewport={"width": look.width, "height": look.height},
+        locale=look.language,
         reduced_motion="reduce",
         java_script_enabled=with_javascript,
     )
@@ -89,8 +95,8 @@ def keep_picture(page: Page, name: str) -> None:
 
 
 def problems_of(page: Page, look: Look) -> list[str]:
-    """Return what is cut off on a page, and the serious findings of axe."""
-    return [*overflow(page), *_grave(page, look)]
+    """Return what is cut off or illegible on a page, and the serious findings of axe."""
+    return [*overflow(page), *page.evaluate(FAINT), *page.evaluate(AS_TEXT), *_grave(page, look)]
 
 
 NARROW = 640
@@ -113,9 +119,10 @@ CUT_OFF = """
     if (document.documentElement.scrollWidth > right)
         say(document.documentElement, document.documentElement.scrollWidth, right);
     for (const element of document.body.querySelectorAll("*")) {
-        if (element.closest("svg, select, template, script, style") || isHidden(element)) continue;
+        if (element.closest("svg, select, template, script, style, aside") || isHidden(element)) continue;
         if (element.matches("input, textarea") || element.scrollWidth <= element.clientWidth + 1) continue;
-        const overflow = getComputedStyle(element).overflowX;
+        const {overflowX: overflow, textOverflow} = getComputedStyle(element);
+        if (textOverflow === "ellipsis") continue;
         const isMeantToScroll = element.matches("pre") || (right <= NARROW && element.querySelector("table, svg"));
         if (["hidden", "clip"].includes(overflow) || (["auto", "scroll"].includes(overflow) && !isMeantToScroll))
             say(element, element.scrollWidth, element.clientWidth);
@@ -123,7 +130,7 @@ CUT_OFF = """
     return found;
 }
 """
-"""Elements that cut their content off at the side, except fields of forms and code.
+"""Elements that cut their content off at the side without an ellipsis, except fields, code and the themes' sidebars.
 
 Tables and charts may scroll on narrow screens."""
 
@@ -137,54 +144,72 @@ def _grave(page: Page, look: Look) -> Iterator[str]:
     options = {"resultTypes": ["violations"], **({"runOnly": list(look.axe_rules)} if look.axe_rules else {})}
     for violation in Axe().run(page, options=options).response["violations"]:
         nodes = [" ".join(map(str, node["target"])) for node in violation["nodes"]]
-        ours = [node for node in nodes if not any(violation["id"] == rule and part in node for rule, part in OF_DJANGO)]
+        ours = [node for node in nodes if not any(violation["id"] == rule and part in node for rule, part in OF_THEMES)]
         if violation["impact"] in GRAVE and ours:
             yield f"{violation['impact']}: {violation['help']} ({violation['id']}): {', '.join(ours[:5])}"
 
 
-COLOURS = """
-    () => {
-        const pen = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
-        const painted = (...colours) => {
-            pen.clearRect(0, 0, 1, 1);
-            for (const colour of colours) { pen.fillStyle = colour; pen.fillRect(0, 0, 1, 1); }
-            return [...pen.getImageData(0, 0, 1, 1).data];
-        };
-        const behind = element => {
-            const colours = [];
-            for (let each = element; each; each = each.parentElement)
-                colours.unshift(getComputedStyle(each).backgroundColor);
-            return ["#fff", ...colours];
-        };
-        const light = ([r, g, b]) => [r, g, b].map(value => value / 255)
-            .map(value => value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4)
-            .reduce((sum, value, index) => sum + value * [0.2126, 0.7152, 0.0722][index], 0);
-        const resolved = (element, name) => {
-            const style = getComputedStyle(element);
-            const value = style[name];
-            return value.includes("currentcolor") ? style.color : value;
-        };
-        const contrast = (element, name) => {
-            const colour = resolved(element, name);
-            if (colour === "none") return 0;
-            const ground = behind(element.closest("svg")?.parentElement ?? element);
-            const [low, high] = [light(painted(...ground)), light(painted(...ground, colour))].sort((a, b) => a - b);
-            return (high + 0.05) / (low + 0.05);
-        };
-        const all = selector => [...document.querySelectorAll(`.webhooks-overview ${selector}`)];
-        const least = (selector, name) => Math.min(...all(selector).map(each => contrast(each, name)));
-        const states = [...document.querySelectorAll(".webhooks-state, td.webhooks-bad")];
-        return {
-            states: Math.min(...states.map(each => contrast(each, "color"))), number: states.length,
-            text: least("svg text", "fill"), grid: least("svg .grid", "stroke"), median: least("svg .p50", "stroke"),
-            empty: least(".webhooks-heat .shade-none", "fill"), given_up: least("svg .given_up", "fill"),
-            plain_links: all(":is(td, th) a").filter(link =>
-                getComputedStyle(link).textDecorationLine === "none"
-                && getComputedStyle(link).color === getComputedStyle(link.parentElement).color).length,
-            collisions: all(":is(h2, h3)").filter(heading =>
-                parseFloat(getComputedStyle(heading).marginTop) < 8
-                || parseFloat(getComputedStyle(heading).marginBottom) < 4).length,
-        };
+FAINT = """
+() => {
+    const pen = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
+    const painted = (colours, opacity = 1) => {
+        pen.clearRect(0, 0, 1, 1);
+        colours.forEach((colour, index) => {
+            pen.globalAlpha = index === colours.length - 1 ? opacity : 1;
+            pen.fillStyle = colour;
+            pen.fillRect(0, 0, 1, 1);
+        });
+        return [...pen.getImageData(0, 0, 1, 1).data];
+    };
+    const behind = element => {
+        const colours = [];
+        for (let each = element; each; each = each.parentElement)
+            colours.unshift(getComputedStyle(each).backgroundColor);
+        return ["#fff", ...colours];
+    };
+    const light = ([r, g, b]) => [r, g, b].map(value => value / 255)
+        .map(value => value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4)
+        .reduce((sum, value, index) => sum + value * [0.2126, 0.7152, 0.0722][index], 0);
+    const contrast = (element, paint) => {
+        const style = getComputedStyle(element), ground = behind(element.closest("svg").parentElement);
+        const colour = style[paint].includes("currentcolor") ? style.color : style[paint];
+        if (colour === "none" || (paint === "stroke" && parseFloat(style.strokeWidth) === 0)) return 1;
+        let opacity = parseFloat(style[`${paint}Opacity`]);
+        for (let each = element; each.tagName !== "svg"; each = each.parentElement)
+            opacity *= parseFloat(getComputedStyle(each).opacity);
+        const shades = [light(painted(ground)), light(painted([...ground, colour], opacity))];
+        return (Math.max(...shades) + 0.05) / (Math.min(...shades) + 0.05);
+    };
+    const found = new Set();
+    for (const element of document.querySelectorAll("svg :is(text, rect, path, circle, line, polyline)")) {
+        if (!element.closest('[class*="webhooks-"]') || element.matches(".webhooks-bar rect")) continue;
+        const isText = element.matches("text"), isSetting = element.matches(".grid, .tick line, .shade-none");
+        const paints = isText ? ["fill"] : element.matches("line") ? ["stroke"] : ["fill", "stroke"];
+        const shown = Math.max(...paints.map(paint => contrast(element, paint)));
+        if (shown >= (isText ? 4.5 : isSetting ? 1.1 : 3)) continue;
+        const classes = [element.parentElement, element].map(each => each.getAttribute("class") ?? "").join(" ");
+        found.add(`${element.tagName} of the classes "${classes.trim()}" has a contrast of ${shown.toFixed(2)}`);
     }
+    return [...found];
+}
 """
-"""Contrasts of the overview's charts with what is behind them, and links and headings that cannot be told from text."""
+"""Text and shapes of charts that cannot be told from what is behind them, by the WCAG (1.4.3 and 1.4.11).
+
+Lines of the grid and empty cells only have to be visible."""
+
+AS_TEXT = """
+() => {
+    const all = selector => [...document.querySelectorAll(`.webhooks-overview ${selector}`)];
+    const links = all("tbody :is(td, th) a").filter(link => {
+        const style = getComputedStyle(link);
+        return style.textDecorationLine === "none" && style.color === getComputedStyle(link.parentElement).color;
+    });
+    const headings = all(":is(h2, h3)").filter(heading => {
+        const style = getComputedStyle(heading);
+        return parseFloat(style.marginTop) < 8 || parseFloat(style.marginBottom) < 4;
+    });
+    return [...links.map(each => `link "${each.textContent}" looks like text`),
+        ...headings.map(each => `heading "${each.textContent}" collides with text`)];
+}
+"""
+"""Links and headings of the overview that cannot be told from text."""

@@ -16,7 +16,7 @@ from webhooks_app.models import WorkerProcess
 
 from ..support.rows import EVENT_TYPE, make_webhook
 from .conftest import Console
-from .inspection import COLOURS, LOOKS, looking
+from .inspection import FAINT, LOOKS, looking
 
 pytestmark = pytest.mark.only_on("sqlite")
 
@@ -44,15 +44,14 @@ def test_the_newest_cells_of_the_heat_map_are_in_view_and_the_charts_are_legible
     with looking(browser, empty_console, look) as (tab, problems):
         tab.goto(f"{empty_console.address}{reverse('admin:app_list', args=['webhooks_app'])}?window={window}")
         cells = tab.evaluate(RED_CELLS)
-        contrasts = tab.evaluate(COLOURS)
+        faint = tab.evaluate(FAINT)
         bar = tab.get_by_role("link", name="25 given up")
         bar.focus()
         bar.press("Enter")
         tab.wait_for_url("**/delivery/?finished_after=**")
 
     assert cells == [True]
-    assert contrasts["text"] >= 4.5
-    assert min(contrasts["median"], contrasts["given_up"]) >= 3
+    assert faint == []
     assert problems == []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -12,12 +13,14 @@ from django.utils import timezone
 from playwright.sync_api import Browser
 from playwright.sync_api import Page as Tab
 
+from webhooks_app.maintenance.jobs import gauge
 from webhooks_app.maintenance.rollups.recent import sum_up
-from webhooks_app.models import ApiKey, AuditEntry, Webhook
+from webhooks_app.models import ApiKey, AuditEntry, MaintenanceJob, QueueEntry, Webhook
 from webhooks_app.operations.actors import PROJECT
 from webhooks_app.operations.registration import update_webhook
 
-from .conftest import Console, a_problem, a_replay, an_active_webhook, an_event, failed_delivery
+from ..support.rows import make_backlog
+from .conftest import Console, a_problem, a_replay, an_active_webhook, failed_delivery
 from .inspection import LOOKS, inspect, looking, overflow
 
 pytestmark = pytest.mark.only_on("sqlite")
@@ -43,7 +46,7 @@ def choose(action: str) -> Callable[[Tab], None]:
         row = longest if longest.count() else tab.locator("#result_list tbody tr")
         row.first.locator("input.action-select").check()
         tab.select_option("select[name=action]", action)
-        tab.click(".actions button")
+        tab.locator("#changelist-form").evaluate("form => form.requestSubmit(form.querySelector('[name=index]'))")
         tab.wait_for_selector("form input[name=confirmed]", state="attached")
 
     return choose
@@ -60,14 +63,16 @@ def confirm(action: str) -> Callable[[Tab], None]:
     return confirm
 
 
-def save(**fields: str) -> Callable[[Tab], None]:
-    """Fill in the form and save it."""
+def save(*checked: str, **fields: str) -> Callable[[Tab], None]:
+    """Fill in the form, check these boxes, and save it."""
 
     def save(tab: Tab) -> None:
+        for value in checked:
+            tab.locator(f"[type=checkbox][value='{value}']").check()
         for name, value in fields.items():
             tab.fill(f"[name={name}]", value)
         with tab.expect_navigation():
-            tab.click("input[name=_save]")
+            tab.locator("[name=_save]").first.click()
 
     return save
 
@@ -76,6 +81,28 @@ def receivers() -> str:
     ids = list(Webhook.objects.order_by("pk").values_list("pk", flat=True))
     sum_up(DEFAULT_DB_ALIAS, ids, timezone.now())
     return url("receivers_changelist", query="?window=week")
+
+
+def operations() -> str:
+    """Queue deliveries of the next hour, and count them as a worker does."""
+    webhook, facts = an_active_webhook(), dict[str, Any]()
+    for number in (1, 20, 45):
+        make_backlog(webhook, number)
+        now = timezone.now()
+        due = QueueEntry.objects.filter(webhook=webhook, due_at__lte=now)
+        due.update(due_at=now + timedelta(minutes=number))
+    gauge(DEFAULT_DB_ALIAS, now, facts)
+    MaintenanceJob.objects.update_or_create(name="gauges", defaults={"facts": facts, "ended_at": now})
+    return url("operations_changelist")
+
+
+def shows(selector: str) -> Callable[[Tab], None]:
+    """Wait for an element, such as a part of a chart, which needs no visible area."""
+
+    def wait(tab: Tab) -> None:
+        tab.wait_for_selector(selector, state="attached")
+
+    return wait
 
 
 PAGES: dict[str, tuple[Callable[[], str], Callable[[Tab], None]]] = {}
@@ -97,6 +124,7 @@ add("webhook", lambda: url("webhook_change", an_active_webhook().pk))
 add("webhook, settings", lambda: url("webhook_change", an_active_webhook().pk, query="?section=settings"))
 add("webhook, deliveries", lambda: url("webhook_change", an_active_webhook().pk, query="?section=deliveries"))
 add("webhook, verification", lambda: url("webhook_change", an_active_webhook().pk, query="?section=verification"))
+add("webhook, try a filter", lambda: url("webhook_act", an_active_webhook().pk, "try_filter"))
 add("webhook, history", lambda: url("webhook_history", a_changed_webhook().pk))
 add("webhook, delete", lambda: url("webhook_delete", an_active_webhook().pk))
 add("webhook, add", lambda: url("webhook_add"))
@@ -110,17 +138,24 @@ add("deliveries", lambda: url("delivery_changelist"))
 add("delivery", lambda: url("delivery_change", failed_delivery().pk))
 add("deliveries, redeliver", lambda: url("delivery_changelist"), choose("redeliver"))
 add("events", lambda: url("event_changelist"))
-add("event", lambda: url("event_change", an_event().pk))
+add("event", lambda: url("event_change", failed_delivery().event_id), shows(".webhooks-timeline .attempt"))
+add("event types", lambda: url("eventtypes_changelist"))
+add("event type", lambda: url("webhook_event_type", "ppt.generation.completed"))
 add("problems", lambda: url("problem_changelist", query=f"?q={a_problem().webhook_id}"))
 add("impact", lambda: url("problem_impact", query=f"?answer={a_problem().code}"))
 add("problem", lambda: url("problem_change", a_problem().pk))
+add("problem, ignore", lambda: url("problem_act", a_problem().pk, "ignore"))
 add("replays", lambda: url("replay_changelist", query=f"?q={a_replay().webhook_id}"))
 add("replay", lambda: url("replay_change", a_replay().pk))
 add("replay, add", lambda: url("replay_add", query=f"?webhook={an_active_webhook().pk}"))
-add("operations", lambda: url("operations_changelist"))
+add("replay, cancel", lambda: url("replay_act", a_replay().pk, "cancel"))
+add("operations", operations, shows("path.due"))
 add("keys", lambda: url("apikey_changelist"))
-add("key", lambda: url("apikey_change", ApiKey.objects.get().pk))
+add("key", lambda: url("apikey_change", ApiKey.objects.latest("pk").pk))
 add("key, add", lambda: url("apikey_add"))
+add("key, new", lambda: url("apikey_add"), save("webhooks:read", owner="root", name="Integration"))
+add("key, revoke", lambda: url("apikey_act", ApiKey.objects.latest("pk").pk, "revoke"))
+add("key, delete", lambda: url("apikey_delete", ApiKey.objects.latest("pk").pk))
 add("audit", lambda: url("auditentry_changelist", query=f"?q={a_changed_webhook().pk}"))
 add("audit entry", lambda: url("auditentry_change", AuditEntry.objects.latest("pk").pk))
 

@@ -36,9 +36,9 @@ def time_of(name: str, label: Any) -> Any:
     """Return a column or field of an admin with the time of this attribute, in the format of all pages."""
 
     @admin.display(description=label)
-    def shown(self: Any, item: Any) -> SafeString | None:
+    def shown(self: Any, item: Any) -> SafeString | str:
         at = getattr(item, name)
-        return moment(at) if at else None
+        return moment(at) if at else "-"
 
     return shown
 

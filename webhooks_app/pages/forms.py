@@ -34,7 +34,7 @@ Choices = list[tuple[str, list[tuple[str, str]]]]
 def event_type_choices(event_types: EventTypeRegistry) -> Choices:
     """Return event types as grouped choices of a form field."""
     return [
-        (group or str(_("Other")), [(each.name, each.name) for each in members])
+        (gettext(group or "Other"), [(each.name, each.name) for each in members])
         for group, members in event_types.groups().items()
     ]
 

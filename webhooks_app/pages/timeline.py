@@ -41,7 +41,7 @@ LEAST_WIDTH = 4
 MARK_ROOM, TICK_ROOM = 28, 70
 """Least distance between the labels of a lane, and between those of the axis."""
 
-MAX_NAME = 28
+MAX_NAME = 24
 
 State: TypeAlias = Delivery.State
 

@@ -1,0 +1,70 @@
+"""The console in admin themes that replace Django's templates and styles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser
+
+from .conftest import Console, an_active_webhook, served_in
+from .inspection import LOOKS, Look, looking, problems_of
+from .test_pages import PAGES, url
+
+pytestmark = [pytest.mark.only_on("sqlite"), pytest.mark.timeout(400)]
+
+ANIMATION_MILLISECONDS = 250
+"""The themes' sidebars slide in."""
+
+WITHOUT_BORDER = """
+    [...document.querySelectorAll("#content-main :is(input[type=text], input[type=url], input[type=number], textarea)")]
+    .filter(field => parseFloat(getComputedStyle(field).borderTopWidth) === 0).map(field => field.name)
+"""
+
+
+@pytest.fixture(params=["unfold", "jazzmin"])
+def themed(request: pytest.FixtureRequest, console: Console, tmp_path: Path) -> Iterator[Console]:
+    with served_in(request.param, console, tmp_path) as themed:
+        yield themed
+
+
+@pytest.mark.parametrize("look", LOOKS, ids=lambda look: look.theme)
+def test_every_page_is_accessible_in_the_theme(browser: Browser, themed: Console, look: Look) -> None:
+    found = {}
+    with looking(browser, themed, look) as (tab, problems):
+        tab.context.route("https://fonts.googleapis.com/**", lambda route: route.fulfill(body=""))
+        for name, (path, then) in PAGES.items():
+            tab.goto(themed.address + path())
+            then(tab)
+            tab.wait_for_timeout(ANIMATION_MILLISECONDS)
+            found[name] = [*problems, *problems_of(tab, look)]
+            problems.clear()
+
+    assert {name: each for name, each in found.items() if each} == {}
+
+
+def test_the_console_is_usable_in_the_theme(browser: Browser, themed: Console) -> None:
+    webhook = an_active_webhook()
+    with looking(browser, themed, LOOKS[0]) as (tab, _):
+        for path in (url("webhook_add"), url("apikey_add"), url("webhook_act", webhook.pk, "rotate_secret")):
+            tab.goto(themed.address + path)
+            assert tab.evaluate(WITHOUT_BORDER) == [], path
+
+        tab.goto(themed.address + PAGES["index"][0]())
+        for page in ("receivers", "eventtypes", "operations"):
+            assert tab.locator(f"a[href$='/webhooks_app/{page}/']").count() > 0, page
+        tab.goto(themed.address + url("receivers_changelist"))
+        assert tab.locator("table").count() == 1
+        assert tab.locator(":is(aside, nav, #nav-sidebar) a[href$='/webhooks_app/receivers/']").count() > 0
+
+        tab.goto(themed.address + url("webhook_change", webhook.pk))
+        disable = tab.get_by_role("link", name="Disable", exact=True).bounding_box()
+        assert disable["y"] < tab.get_by_text("Status", exact=False).first.bounding_box()["y"] + 200
+
+        tab.goto(themed.address + url("delivery_changelist"))
+        webhooks = tab.locator("input[name=webhook]").last
+        webhooks.evaluate("field => { field.value = 'http://elsewhere'; }")
+        webhooks.evaluate("field => field.form.requestSubmit()")
+        tab.wait_for_url("**webhook=http**")
+        assert tab.locator("#result_list tbody tr").count() == 0
