@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Page
 
 from ..example_project.commands import running
 from ..support.servers.process import free_port
@@ -40,6 +40,27 @@ def signs_up(customer: Operator, name: str) -> None:
     customer.confirms("Sign up")
 
 
+def problems_in_each_look(tab: Page, name: str) -> list[str]:
+    found = []
+    for look in LOOKS:
+        tab.set_viewport_size({"width": look.width, "height": look.height})
+        tab.emulate_media(color_scheme=look.theme)  # type: ignore[arg-type]
+        keep_picture(tab, f"{name} {look.width} {look.theme}")
+        found += problems_of(tab, look)
+    tab.set_viewport_size({"width": LOOKS[0].width, "height": LOOKS[0].height})
+    tab.emulate_media(color_scheme="light")
+    return found
+
+
+def test_the_sign_up_looks_well(browser: Browser, service: str) -> None:
+    with browser.new_context(locale="de") as context:
+        tab = context.new_page()
+        for path in ("/accounts/sign-up/", "/accounts/login/"):
+            tab.goto(service + path)
+            assert problems_in_each_look(tab, path) == []
+        assert tab.get_by_role("button", name="Anmelden").is_visible()
+
+
 def test_a_new_customer_tests_and_repairs_a_webhook(browser: Browser, service: str) -> None:
     with browser.new_context(locale="en") as context:
         tab = context.new_page()
@@ -60,8 +81,7 @@ def test_a_new_customer_tests_and_repairs_a_webhook(browser: Browser, service: s
         customer.follows("Back")
         customer.follows("See what it received")
         assert "verified" in customer.row("ppt.generation").first.inner_text()
-        assert problems_of(tab, LOOKS[0]) == []
-        keep_picture(tab, "receiver of the demonstration")
+        assert problems_in_each_look(tab, "receiver of the demonstration") == []
         customer.confirms("Let it fail")
         customer.sees("It answers every request with 503")
         customer.follows("Page of the webhook")
@@ -72,6 +92,7 @@ def test_a_new_customer_tests_and_repairs_a_webhook(browser: Browser, service: s
         customer.confirms("Create")
         customer.sees("Send it in the header of each request:")
         customer.follows("Your presentations")
+        assert problems_in_each_look(tab, "presentations of the example") == []
         customer.confirms("Create")
         customer.sees("The presentation is being made.")
         customer.follows("Your webhooks")
