@@ -51,7 +51,6 @@ class WebhookForm(AudienceForm, WebhookOptions):
             self.instance.owner = self.new_owner
         self.offer_audience()
         self.offer_types(self.visible_types if is_new else event_types_for(self.instance.owner))
-        self.explain_choices(self.instance)
 
     def clean(self) -> dict[str, Any] | None:
         cleaned = super().clean()

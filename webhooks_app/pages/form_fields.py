@@ -222,7 +222,9 @@ class ChoiceFields(forms.Form):
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password", "class": "vTextField"}),
     )
 
-    def offer_choices(self, webhook: Webhook) -> None:
+    def offer_choices(self) -> None:
+        """Offer the choices of the webhook, with help texts about stored values unless it is new."""
+        webhook, self._headers_before = self.instance, dict(self.instance.headers)
         for name, choices in CHOICES:
             field: Any = self.fields.get(name)
             if field is not None:
@@ -230,10 +232,7 @@ class ChoiceFields(forms.Form):
         for name in {"accepted_statuses", "order"} & self.fields.keys():
             self.fields[name].required = False
         if "headers" in self.fields:
-            self.fields["headers"].initial = _as_lines(webhook.headers)
-
-    def explain_choices(self, webhook: Webhook) -> None:
-        """Replace the help texts about stored values in the form of a new webhook."""
+            self.fields["headers"].initial = _as_lines(self._headers_before)
         for name, text in HELP_FOR_NEW.items() if webhook._state.adding else ():
             if name in self.fields:
                 self.fields[name].help_text = text
@@ -288,10 +287,11 @@ class ChoiceFields(forms.Form):
             found[name.strip()] = Masked(value.strip())
         return found
 
-    def header_changes(self, before: Mapping[str, str]) -> dict[str, Any]:
-        """Return the operation's arguments for the changed headers and credentials."""
+    @property
+    def header_arguments(self) -> dict[str, Any]:
+        """The changed headers and credentials as arguments of operations."""
         data, changes = self.cleaned_data, {}
-        if "headers" in data and data["headers"] != before:
+        if "headers" in data and data["headers"] != self._headers_before:
             changes["headers"] = data["headers"]
         if data.get("basic_auth") or data.get("basic_password"):
             changes["basic_auth"] = data["basic_auth"] or None, data["basic_password"] or None

@@ -78,8 +78,7 @@ class WebhookOptions(ChoiceFields, RefusableForm):
         super().__init__(*args, **kwargs)
         if "url" in self.fields:
             self.fields["url"].strip = False  # type: ignore[attr-defined]  # stored exactly as entered
-        self.offer_choices(self.instance)
-        self._headers_before = dict(self.instance.headers)
+        self.offer_choices()
 
     def offer_types(self, visible: EventTypeRegistry) -> None:
         """Offer these event types, and those of the webhook that left the catalogue."""
@@ -105,11 +104,6 @@ class WebhookOptions(ChoiceFields, RefusableForm):
         unchanged = (*NOT_SAVED, "signatures") if self.selects_no_signature else NOT_SAVED
         fields = [name for name in self.changed_data if name not in unchanged]
         return {**{name: self.cleaned_data[name] for name in fields}, **self.header_arguments}
-
-    @property
-    def header_arguments(self) -> dict[str, Any]:
-        """The changed headers and credentials as arguments of operations."""
-        return self.header_changes(self._headers_before)
 
 
 class TryFilterForm(forms.Form):
