@@ -80,6 +80,7 @@ def fill_in(tab: Tab) -> None:
 
 
 def make_key(tab: Tab) -> None:
+    tab.fill("[name=owner]", "root")
     tab.fill("[name=name]", "Continuous integration")
     tab.check("[name=scopes][value='webhooks:read']")
     with tab.expect_navigation():

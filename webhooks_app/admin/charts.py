@@ -47,7 +47,7 @@ TIME_FORMATS = {Window.HOUR: "TIME_FORMAT", Window.DAY: "TIME_FORMAT"}
 IS_LABELLED: Mapping[Window, Callable[[datetime, datetime], bool]] = {
     Window.HOUR: lambda start, last: start.minute % 10 == 0,
     Window.DAY: lambda start, last: start.hour % 4 == 0,
-    Window.WEEK: lambda start, last: start.hour == 0,
+    Window.WEEK: lambda start, last: start.hour == 0 and (last.date() - start.date()).days % 2 == 0,
     Window.MONTH: lambda start, last: (last.date() - start.date()).days % 5 == 0,
 }
 """Whether the axis has a label at the start of a step, so that labels are round and their distances equal."""
