@@ -1,4 +1,4 @@
-"""The addresses of every page of the console and every list of the API, with each of their filters."""
+"""The addresses of every page of the console, every page of customers and every list of the API, with each filter."""
 
 from __future__ import annotations
 
@@ -13,10 +13,18 @@ from django.test import RequestFactory
 from django.urls import reverse
 from django.utils.http import urlencode
 
+from webhooks_app.admin.receivers import COLUMNS
+from webhooks_app.admin.sidebar import PageAdmin
 from webhooks_app.api.routers import ApiRouter
 from webhooks_app.event_types import registry
 from webhooks_app.maintenance.rollups.reading import Window
-from webhooks_app.models import Delivery, Webhook
+from webhooks_app.maintenance.rollups.recent import SPANS
+from webhooks_app.models import ApiKey, Delivery, EventReference, Replay, Webhook
+from webhooks_app.models.health import Standing
+from webhooks_app.portal.actions import ACTIONS
+from webhooks_app.portal.deliveries import DeliveryFilterForm, EventFilterForm
+from webhooks_app.portal.urls import account
+from webhooks_app.portal.webhooks import WebhookFilterForm
 
 APP = "webhooks_app"
 NOWHERE = "f" * 32
@@ -34,6 +42,13 @@ class Examples:
     of_another: Webhook
     delivery: Delivery
     """A delivery in the middle of the log of ``busy``."""
+    failed: Delivery | None = None
+    """A delivery to a failing webhook of the same account that was given up."""
+
+    @property
+    def references(self) -> list[str]:
+        """References of the delivery's event: one of few events, and one of many."""
+        return list(EventReference.objects.filter(event=self.delivery.event_id).values_list("value", flat=True))
 
     @property
     def middle(self) -> str:
@@ -46,7 +61,8 @@ class Examples:
     def terms(self) -> Sequence[str]:
         """Return search terms with one result, with many, and with none."""
         ids = [self.busy.pk, self.of_another.pk, self.delivery.pk, str(self.delivery.event_id), f"wh_{NOWHERE}"]
-        return [*ids, self.owner_name, "demo", "nobody", f"{self.owner_name} nobody"]
+        words = [self.owner_name, "demo", "healthy-1", "nobody", f"{self.owner_name} nobody"]
+        return [*ids, *self.references, *words]
 
 
 def of_console(user: Any, examples: Examples) -> Iterator[tuple[str, str]]:
@@ -59,6 +75,9 @@ def of_console(user: Any, examples: Examples) -> Iterator[tuple[str, str]]:
         if model._meta.app_label != APP or not model_admin.has_view_permission(request):
             continue
         name = str(model._meta.model_name)
+        if isinstance(model_admin, PageAdmin):
+            yield from ((f"{name} page", address) for address in _sorted(model_admin, examples))
+            continue
         yield from ((f"{name} list", address) for address in _lists(model_admin, user, examples))
         yield from _pages(model_admin, request, examples)
 
@@ -81,6 +100,21 @@ def _lists(model_admin: ModelAdmin[Any], user: Any, examples: Examples) -> Itera
         yield f"{address}?{urlencode({**first, **second})}"
 
 
+def _sorted(model_admin: PageAdmin, examples: Examples) -> Iterator[str]:
+    """Yield the addresses of a page; of the receivers also with each order, span and filter, and further down."""
+    address = reverse(f"admin:{APP}_{model_admin.opts.model_name}_changelist")
+    yield address
+    if model_admin.opts.model_name != "receivers":
+        return
+    filters = [{}, {"owner": examples.owner_name}, *({"state": each.value} for each in Standing.conditions())]
+    queries = [
+        {"sort": sign + name, "window": window.value} for name in COLUMNS for sign in ("", "-") for window in SPANS
+    ]
+    for number, query in enumerate(queries):
+        yield f"{address}?{urlencode(query)}"
+        yield f"{address}?{urlencode({**query, **filters[number % len(filters)], 'p': str(1 + number % 20)})}"
+
+
 def _choices(model_admin: ModelAdmin[Any], user: Any) -> list[dict[str, str]]:
     """Return the query of each choice of each filter."""
     request = _request(user)
@@ -97,6 +131,8 @@ def _typed(model_admin: ModelAdmin[Any], user: Any, examples: Examples) -> list[
     known = {
         "webhook": [examples.busy.pk, examples.of_another.pk, f"wh_{NOWHERE}", "https", "nobody.example"],
         "owner": [examples.owner_name, "nobody"],
+        "reference": [*examples.references, "nobody"],
+        "answer": ["503", "418", "4xx", "timeout"],
     }
     return [{name: value} for name in names for value in known.get(name, _moments(examples))]
 
@@ -106,6 +142,7 @@ def _pages(model_admin: ModelAdmin[Any], request: HttpRequest, examples: Example
     name = str(model_admin.opts.model_name)
     visible = model_admin.get_queryset(request).order_by("pk")
     shown: list[Any] = [visible.first(), visible.last(), examples.busy, examples.delivery, examples.delivery.event]
+    shown += [examples.failed, examples.failed.event] if examples.failed else []
     ids = {row.pk for row in shown if type(row) is model_admin.model}
     arguments: Mapping[str, Sequence[Any]] = {
         "object_id": sorted(ids),
@@ -116,7 +153,21 @@ def _pages(model_admin: ModelAdmin[Any], request: HttpRequest, examples: Example
         if not pattern.name or pattern.name.endswith("_changelist"):
             continue
         for values in _combined([arguments.get(key, ()) for key in pattern.pattern.converters]):
-            yield f"{name} page", reverse(f"admin:{pattern.name}", args=values)
+            address = reverse(f"admin:{pattern.name}", args=values)
+            yield f"{name} page", address
+            for query in _queries_of(pattern.name, examples):
+                yield f"{name} page", f"{address}?{urlencode(query)}"
+
+
+def _queries_of(name: str, examples: Examples) -> Iterator[dict[str, str]]:
+    """Yield the queries of the pages that have some but are no lists."""
+    if name.endswith("webhook_search"):
+        yield from ({"q": term} for term in (*examples.terms(), examples.delivery.pk[:12], "dlv_0", "https", "e"))
+    if name.endswith("webhook_change"):
+        yield from ({"section": section} for section in ("deliveries", "settings", "verification"))
+    if name.endswith("problem_impact"):
+        causes: Sequence[Mapping[str, str]] = ({}, {"result": "timeout"}, {"answer": "503"})
+        yield from ({"window": window.value, **cause} for window in Window for cause in causes)
 
 
 def _combined(columns: Sequence[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
@@ -125,6 +176,68 @@ def _combined(columns: Sequence[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
         return
     for first in columns[0]:
         yield from ((first, *rest) for rest in _combined(columns[1:]))
+
+
+def of_portal(examples: Examples) -> Iterator[tuple[str, str]]:
+    """Yield the kind and the address of each page for the customer who owns the examples."""
+    owner = str(examples.busy.owner_id)
+    lists = {
+        "webhooks": WebhookFilterForm({}),
+        "deliveries": DeliveryFilterForm({}, owner=examples.busy.owner),
+        "events": EventFilterForm({}, owner=examples.busy.owner),
+    }
+    yield "portal accounts", reverse("webhooks_portal:accounts")
+    for pattern in account:
+        for values in _combined(
+            [_portal_arguments(str(pattern.name), key, examples) for key in pattern.pattern.converters]
+        ):
+            address = reverse(f"webhooks_portal:{pattern.name}", args=(owner, *values))
+            yield f"portal {pattern.name}", address
+            for query in _portal_queries(lists.get(str(pattern.name)), examples):
+                yield f"portal {pattern.name}", f"{address}?{urlencode(query)}"
+
+
+def _portal_arguments(page: str, key: str, examples: Examples) -> Sequence[str]:
+    """Return the values of a part of a URL of a customers' page; none for secrets, which are shown once."""
+    if key != "pk":
+        return {"action": list(ACTIONS), "name": [next(iter(registry)).name]}.get(key, ())
+    webhooks = [examples.busy.pk, *([examples.failed.webhook_id] if examples.failed else [])]
+    deliveries = [examples.delivery, *([examples.failed] if examples.failed else [])]
+    found: Mapping[str, Sequence[str]] = {
+        "deliver": [each.pk for each in deliveries],
+        "event": [str(each.event_id) for each in deliveries],
+        "key": list(ApiKey.objects.owned_by(examples.busy.owner).values_list("pk", flat=True)[:1]),
+        "replay": list(Replay.objects.filter(webhook=examples.busy).values_list("pk", flat=True)[:1]),
+        "webhook": webhooks,
+    }
+    if page == "replay-new":
+        return webhooks
+    return next(ids for start, ids in found.items() if page.startswith(start))
+
+
+def _portal_queries(form: Any, examples: Examples) -> Iterator[dict[str, str]]:
+    """Yield the queries of a customers' list: later pages, each filter, some pairs of them, and those with a state."""
+    if form is None:
+        return
+    typed = {
+        "q": [examples.delivery.pk, str(examples.delivery.event_id), *examples.references, "healthy-1", "nobody"],
+        "answer": ["503", "418", "5xx", "timeout"],
+        "webhook": [examples.busy.pk, *([examples.failed.webhook_id] if examples.failed else [])],
+        "replay": Replay.objects.filter(webhook=examples.busy).values_list("pk", flat=True)[:1],
+    }
+    filters = [
+        {name: str(value)}
+        for name, field in form.fields.items()
+        for value in typed.get(name)
+        or [value for value, _ in getattr(field, "choices", ()) if value]
+        or _moments(examples)
+    ]
+    pages = [{"cursor": cursor} for cursor in (examples.middle, f"before.{'0' * 32}", f"after.{'0' * 32}")]
+    yield from (*pages, *filters, *({**each, "cursor": examples.middle} for each in filters))
+    for first, second in zip(filters, filters[len(filters) // 2 :], strict=False):
+        yield {**first, **second}
+    states = [each for each in filters if "state" in each]
+    yield from ({**state, **each} for state in states for each in filters if state.keys() != each.keys())
 
 
 def of_api(examples: Examples) -> Iterator[tuple[str, str]]:

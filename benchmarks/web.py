@@ -1,4 +1,4 @@
-"""URLs of the console and the API."""
+"""URLs of the console, the customers' pages and the API."""
 
 from __future__ import annotations
 
@@ -7,5 +7,6 @@ from django.urls import include, path
 
 urlpatterns = [
     path("admin/", admin.site.urls),
+    path("webhooks/", include("webhooks_app.portal.urls")),
     path("v1/", include("webhooks_app.api.urls")),
 ]

@@ -74,6 +74,9 @@ PROFILES = (
 )
 """Profiles of twelve webhooks, repeated for the following ones. Every twelfth webhook belongs to the platform."""
 
+MAX_OF_PLATFORM = 36
+"""Most webhooks of the platform. Each event goes to some of them, in addition to those of its owner."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Target:
@@ -130,7 +133,8 @@ def _target(
     dozen, place = divmod(number, len(PROFILES))
     profile = PROFILES[place]
     # Each dozen starts with another owner, so that every owner has webhooks of all profiles.
-    owner = None if place == len(PROFILES) - 1 else owners[(number + dozen) % len(owners)]
+    is_of_platform = place == len(PROFILES) - 1 and dozen < MAX_OF_PLATFORM
+    owner = None if is_of_platform else owners[(number + dozen) % len(owners)]
     # The others never passed their handshake, which follows the registration.
     is_changed = profile.status == Webhook.Status.DISABLED
     webhook = Webhook(

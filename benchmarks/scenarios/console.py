@@ -1,4 +1,4 @@
-"""Response times of pages over millions of deliveries, with all of their filters."""
+"""Response times and costs of pages over millions of deliveries, with all of their filters."""
 
 from __future__ import annotations
 
@@ -8,26 +8,29 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from datetime import timedelta
+from operator import attrgetter
 from typing import Any, ClassVar, NamedTuple
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
-from django.db import connection
-from django.db.models import Count
+from django.db import connection, transaction
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
-from django.utils import timezone
 
-from demo_data.writing import Size, make_demo_data
-from webhooks_app.models import ApiKey, Delivery, Webhook
+from webhooks_app.models import ApiKey, Delivery, Webhook, WebhookHealth
 
-from .. import backlog, rows
+from .. import filling, rows, statements
+from ..filling import large_account
 from ..progress import Progress
 from ..scenario import BaseScenario, Figures, Variant, at_most
 from ..web_settings import SETTINGS
 
-LIMIT_MS = 200
+CONSOLE_MS, PORTAL_MS = 150, 100
+"""Limits of the console and the API, and of the customers' pages."""
+
+MAX_ROWS = 10_000
+"""Most rows that a page reads."""
+
 TIMES = 5
 """Repetitions for an address whose first response was slow."""
 
@@ -35,11 +38,29 @@ NOT_SHOWN = (302, 403, 404, 405)
 """Statuses of addresses that are not for this account or this method."""
 
 GIVEN_UP_AFTER_MS = 5000
-CHUNK = 50_000
+
+SHOWN = 25
+"""Number of the slowest and of the most expensive addresses that are printed."""
+
+ROWS_SQL = "SELECT coalesce(sum(seq_tup_read + idx_tup_fetch), 0) FROM pg_stat_xact_user_tables"
+COSTS_SQL = """
+    SELECT coalesce(sum(total_exec_time), 0), coalesce(sum(shared_blks_hit + shared_blks_read), 0)
+    FROM pg_stat_statements JOIN pg_database ON pg_database.oid = dbid AND datname = current_database()"""
+
+
+class Costs(NamedTuple):
+    """What a response takes, except waiting for other programs."""
+
+    cpu_ms: float = 0.0
+    """CPU time of the serving process."""
+    database_ms: float = 0.0
+    buffers: int = 0
+    rows: int = 0
+    """Rows read from tables, also through indexes."""
 
 
 class Opened(NamedTuple):
-    """The costs of opening an address."""
+    """The times and costs of opening an address."""
 
     kind: str
     who: str
@@ -47,55 +68,55 @@ class Opened(NamedTuple):
     median_ms: float
     max_ms: float
     queries: int
+    costs: Costs
+
+    @property
+    def limit_ms(self) -> int:
+        return PORTAL_MS if self.kind.startswith("portal") else CONSOLE_MS
+
+    @property
+    def is_slow(self) -> bool:
+        return self.median_ms > self.limit_ms
+
+    @property
+    def is_costly(self) -> bool:
+        return self.costs.rows > MAX_ROWS
 
 
 class Console(BaseScenario):
     name = "console"
-    summary = "pages of the console and lists of the API over millions of deliveries, with each filter"
+    summary = (
+        "pages of the console and of customers, and lists of the API, over millions of deliveries, with each filter"
+    )
     runs = 1
-    variants = (Variant(label="PostgreSQL", settings=SETTINGS, targets={"slowest_ms": at_most(LIMIT_MS)}),)
+    variants = (Variant(label="PostgreSQL", settings=SETTINGS, targets={"slowest_ms": at_most(CONSOLE_MS)}),)
     options: ClassVar = {"rows": (10_000_000, "final deliveries; a tenth as many are due")}
     quick: ClassVar = {"rows": 100_000}
     in_all: ClassVar = {"rows": 1_000_000}
 
     def measure(self, arguments: argparse.Namespace, variant: Variant, progress: Progress) -> Figures:
-        make(arguments.rows, progress)
+        filling.fill(arguments.rows, progress)
+        statements.start_counting()
         opened = open_all(progress)
         progress.step("clearing")
         rows.clear()
         show(opened)
-        if slow := [f"{each.address} ({each.who})" for each in opened if each.median_ms > LIMIT_MS]:
-            raise RuntimeError(f"{len(slow)} addresses took more than {LIMIT_MS} ms, {slow[0]} among them.")
+        if missed := [each for each in opened if each.is_slow]:
+            raise RuntimeError(f"{len(missed)} of {len(opened)} addresses took longer than their limit.")
         return figures(opened)
 
 
-def make(count: int, progress: Progress) -> None:
-    """Create deliveries like those of a service with five large accounts over weeks."""
-    due = count // 10
-    progress.step(f"making {count + due:,} deliveries", count + due)
-    made = 0
-
-    def advance(number: int) -> None:
-        nonlocal made
-        made += number
-        progress.done(made)
-
-    size = Size(deliveries=count, due=due, owners=5, webhooks=400, days=85)
-    make_demo_data(size, until=timezone.now() - timedelta(minutes=5), chunk=CHUNK, progress=advance)
-    progress.step("tidying up")
-    backlog.analyze()
-
-
 def open_all(progress: Progress) -> list[Opened]:
-    """Open all pages as a superuser, and as staff of the largest and of a new account; the API with their keys."""
-    from ..addresses import Examples, of_api, of_console  # noqa: PLC0415 - no other scenario has an admin
+    """Open all pages as a superuser, and as staff of the largest and of a new account; the API with their keys.
 
-    owned = Delivery.objects.exclude(webhook__owner=None).order_by().values_list("webhook")
-    busy = Webhook.objects.get(pk=owned.annotate(number=Count("pk")).order_by("-number")[0][0])
-    log = Delivery.objects.filter(webhook=busy).order_by("-pk").select_related("event")
-    examples = Examples(
-        busy=busy, of_another=Webhook.objects.exclude(owner=busy.owner).latest("pk"), delivery=log[log.count() // 2]
-    )
+    The customers are the accounts with the most webhooks and with the most deliveries.
+    """
+    from ..addresses import of_api, of_console, of_portal  # noqa: PLC0415 - no other scenario has an admin
+
+    busiest = Webhook.objects.filter(pk__in=_busiest()).exclude(owner=None).order_by("pk")
+    customers = [_examples(busiest.filter(owner=large_account())), _examples(busiest.exclude(owner=large_account()))]
+    examples = customers[0]
+    busy = examples.busy
     superuser = get_user_model().objects.create_superuser(f"root-{time.time_ns()}")
     newcomer = get_user_model().objects.create_user(f"newcomer-{time.time_ns()}")
     opened: list[Opened] = []
@@ -108,7 +129,35 @@ def open_all(progress: Progress) -> list[Opened]:
         _, key = ApiKey.objects.make(owner=user)
         client = Client(raise_request_exception=False, headers={"Authorization": f"Bearer {key}"})
         opened += _open(user.get_username(), of_api(examples), client.get, progress)
+    for each in customers:
+        client = Client(raise_request_exception=False)
+        client.force_login(each.busy.owner)
+        opened += _open(f"customer {each.owner_name}", of_portal(each), client.get, progress)
     return opened
+
+
+def _busiest() -> list[str]:
+    """Return the webhooks with the most final deliveries of the past week, at most ten of each account."""
+    recent = WebhookHealth.objects.exclude(webhook__owner=None).values_list("webhook", "webhook__owner", "recent")
+    by_owner: dict[Any, list[tuple[int, str]]] = defaultdict(list)
+    for webhook_id, owner_id, figures in recent:
+        by_owner[owner_id].append((figures.get("week", {}).get("finished", 0), webhook_id))
+    return [webhook_id for found in by_owner.values() for _, webhook_id in sorted(found)[-10:]]
+
+
+def _examples(webhooks: Any) -> Any:
+    from ..addresses import Examples  # noqa: PLC0415 - no other scenario has an admin
+
+    busy = max(webhooks, key=lambda webhook: webhook.health.recent.get("week", {}).get("finished", 0))
+    log = Delivery.objects.filter(webhook=busy).order_by("-pk").select_related("event")
+    others = Webhook.objects.filter(owner=busy.owner, health__failing_since__isnull=False).order_by("-pk")
+    failed = Delivery.objects.filter(webhook__in=others[:1], failure="given_up").order_by("-pk").select_related("event")
+    return Examples(
+        busy=busy,
+        of_another=Webhook.objects.exclude(owner=busy.owner).latest("pk"),
+        delivery=log[log.count() // 2],
+        failed=failed.first(),
+    )
 
 
 def _staff(user: Any) -> Any:
@@ -126,7 +175,9 @@ def _open(
     found = sorted(set(addresses))
     progress.step(f"opening the pages of {who}", len(found))
     opened = []
+    limit_ms = PORTAL_MS if found[0][0].startswith("portal") else CONSOLE_MS
     with connection.cursor() as cursor:
+        cursor.execute("SET pg_stat_statements.track = 'top'")
         cursor.execute(f"SET statement_timeout = {GIVEN_UP_AFTER_MS}")
     for number, (kind, address) in enumerate(found):
         progress.done(number)
@@ -138,12 +189,29 @@ def _open(
         times = [first_ms]
         if status != 200:
             times = [GIVEN_UP_AFTER_MS]
-        elif LIMIT_MS / 4 < first_ms < GIVEN_UP_AFTER_MS / 2:
+        elif limit_ms / 4 < first_ms < GIVEN_UP_AFTER_MS / 2:
             times = [_timed(get, address)[0] for _ in range(TIMES)]
-        opened.append(Opened(kind, who, address, statistics.median(times), max(times), count))
+        costs = _costs(get, address) if status == 200 else Costs()
+        opened.append(Opened(kind, who, address, statistics.median(times), max(times), count, costs))
     with connection.cursor() as cursor:
         cursor.execute("RESET statement_timeout")
     return opened
+
+
+def _costs(get: Callable[[str], Any], address: str) -> Costs:
+    """Open an address in a transaction, in which PostgreSQL counts its rows."""
+    with connection.cursor() as cursor, transaction.atomic():
+        cursor.execute(ROWS_SQL)
+        (before,) = cursor.fetchone()
+        cursor.execute("SELECT pg_stat_statements_reset()")
+        began_at = time.process_time()
+        get(address)
+        cpu_ms = 1000 * (time.process_time() - began_at)
+        cursor.execute(ROWS_SQL)
+        (read,) = cursor.fetchone()
+        cursor.execute(COSTS_SQL)
+        database_ms, buffers = cursor.fetchone()
+    return Costs(cpu_ms, database_ms, int(buffers), int(read - before))
 
 
 def _timed(get: Callable[[str], Any], address: str) -> tuple[float, int]:
@@ -153,13 +221,24 @@ def _timed(get: Callable[[str], Any], address: str) -> tuple[float, int]:
 
 
 def show(opened: list[Opened]) -> None:
-    """Print the slowest addresses to stderr."""
-    for each in sorted(opened, key=lambda each: -each.median_ms)[:40]:
+    """Print the slowest addresses of each limit to stderr, and those that read the most rows."""
+    for limit_ms in (CONSOLE_MS, PORTAL_MS):
+        among = [each for each in opened if each.limit_ms == limit_ms]
+        slow, costly = (sum(map(is_it, among)) for is_it in (attrgetter("is_slow"), attrgetter("is_costly")))
         print(
-            f"{each.median_ms:8.1f} ms, at most {each.max_ms:8.1f}, {each.queries:3} queries"
-            f"  {each.who}: {each.address}",
+            f"{len(among)} addresses, {slow} above {limit_ms} ms, {costly} read more than {MAX_ROWS:,} rows:",
             file=sys.stderr,
         )
+        worst = sorted(among, key=lambda each: -each.median_ms)[:SHOWN]
+        worst += sorted(among, key=lambda each: -each.costs.rows)[:SHOWN]
+        for each in dict.fromkeys(worst):
+            marks = ("SLOW" if each.is_slow else "") + (" ROWS" if each.is_costly else "")
+            print(
+                f"{each.median_ms:8.1f} ms, at most {each.max_ms:8.1f}, CPU {each.costs.cpu_ms:6.1f},"
+                f" database {each.costs.database_ms:6.1f}, {each.queries:3} queries, {each.costs.buffers:7,} buffers,"
+                f" {each.costs.rows:7,} rows  {marks:9}  {each.who}: {each.address}",
+                file=sys.stderr,
+            )
 
 
 def figures(opened: list[Opened]) -> Figures:
@@ -173,6 +252,9 @@ def figures(opened: list[Opened]) -> Figures:
         "median_ms": statistics.median(each.median_ms for each in opened),
         "most_queries": float(max(each.queries for each in opened)),
         "addresses": float(len(opened)),
+        "most_rows": float(max(each.costs.rows for each in opened)),
+        "most_buffers": float(max(each.costs.buffers for each in opened)),
+        "customers_slowest_ms": max(each.median_ms for each in opened if each.limit_ms == PORTAL_MS),
     }
     for kind, pages in sorted(kinds.items()):
         key = kind.replace(" ", "_").replace("-", "_").lower()
