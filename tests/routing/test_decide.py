@@ -229,7 +229,7 @@ def test_recipients_are_listed_first(alice, monkeypatch):
     assert [decision.webhook for decision in decide(event)] == [got_it, others[1], others[0]]
 
 
-def test_the_report_takes_four_queries_for_any_number_of_webhooks(alice):
+def test_the_report_takes_five_queries_for_any_number_of_webhooks(alice):
     webhooks = [make_webhook(alice, status=status) for status in ["active", "disabled"] * 10]
     event = emitted(alice)
     for webhook in webhooks:
@@ -239,7 +239,7 @@ def test_the_report_takes_four_queries_for_any_number_of_webhooks(alice):
         found = decide(event)
 
     assert len(found) == 20
-    assert len(queries) == 4
+    assert len(queries) == 5
 
 
 def test_the_api_returns_the_decisions(alice):
@@ -258,3 +258,14 @@ def test_the_api_returns_the_decisions(alice):
             {"webhook_id": silent.pk, "sent": False, "reason": "not_subscribed", "detail": "", "delivery_id": None},
         ],
     }
+
+
+def test_failures_and_the_newest_deliveries_are_reported_of_very_many(alice, monkeypatch):
+    monkeypatch.setattr(decisions, "MAX_WEBHOOKS", 2)
+    for _ in range(4):
+        make_webhook(alice)
+    event = emit_one(alice)
+    _, failed, _, newest = event.deliveries.order_by("pk")
+    event.deliveries.filter(pk=failed.pk).update(state="given_up")
+
+    assert {decision.delivery for decision in decide(event)} == {failed, newest}

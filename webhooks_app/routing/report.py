@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from itertools import starmap
+from typing import Any, NamedTuple
 
 from django.core.exceptions import ValidationError
 from django.db import models
@@ -39,7 +40,7 @@ from .admission import (
 )
 
 MAX_WEBHOOKS = 200
-MAX_DELIVERIES = 1000
+MAX_DELIVERIES = 5000
 MAX_CHANGES = 2000
 
 MADE_WITH_EVENT = timedelta(seconds=10)
@@ -54,6 +55,16 @@ CHANGING = (
     Action.VERIFICATION_FAILED,
 )
 """Actions that change the fields of the rule."""
+
+
+class _Read(NamedTuple):
+    """The facts by which the first delivery to each webhook is chosen."""
+
+    pk: str
+    webhook_id: str
+    state: str
+    state_reason: str
+
 
 Earlier = Mapping[str, Mapping[str, Any]]
 """Earlier values of fields, by webhook."""
@@ -104,10 +115,11 @@ def try_filter(webhook: Webhook, event: Event, source: Any) -> Mismatch | None:
 
 
 def decide(event: Event, *, with_platform: bool = False) -> list[Decision]:
-    """Return a decision for each webhook of the event's owner, in at most four queries.
+    """Return a decision for each webhook of the event's owner, in at most five queries.
 
-    ``with_platform`` adds the platform's webhooks. Webhooks that got the event come first. Beyond MAX_WEBHOOKS, deleted
-    webhooks and the oldest ones are omitted. An event addressed to one webhook concerns no other.
+    ``with_platform`` adds the platform's webhooks. Webhooks that got the event come first. Of more than MAX_WEBHOOKS,
+    those whose delivery failed are kept, and then the newest deliveries; among the others, deleted webhooks and the
+    oldest ones are omitted. An event addressed to one webhook concerns no other.
     """
     webhooks = _webhooks(event, with_platform=with_platform)
     delivered = _first_deliveries(event, with_platform=with_platform)
@@ -127,15 +139,18 @@ def _webhooks(event: Event, *, with_platform: bool) -> models.QuerySet[Webhook]:
 
 
 def _first_deliveries(event: Event, *, with_platform: bool) -> dict[str, Delivery]:
-    rows = Delivery.objects.filter(event=event).select_related("queue_entry")
+    rows = Delivery.objects.filter(event=event).order_by()
     if not with_platform:
         rows = rows.filter(webhook__owner__isnull=False)
-    found: dict[str, Delivery] = {}
+    first: dict[str, _Read] = {}
     # Sorted here, because a database would read all of them for an order of its own.
-    for delivery in sorted(rows.order_by()[:MAX_DELIVERIES], key=lambda delivery: delivery.pk):
-        if delivery.webhook_id not in found or found[delivery.webhook_id].state_reason == MISMATCHED:
-            found[delivery.webhook_id] = delivery
-    return dict(list(found.items())[:MAX_WEBHOOKS])
+    for read in sorted(starmap(_Read, rows.values_list(*_Read._fields)[:MAX_DELIVERIES])):
+        if read.webhook_id not in first or first[read.webhook_id].state_reason == MISMATCHED:
+            first[read.webhook_id] = read
+    newest_first = sorted(first.values(), reverse=True)
+    failed_first = sorted(newest_first, key=lambda read: read.state not in Delivery.LISTED_STATES)
+    chosen = Delivery.objects.filter(pk__in=[read.pk for read in failed_first[:MAX_WEBHOOKS]])
+    return {delivery.webhook_id: delivery for delivery in chosen.select_related("queue_entry").order_by()}
 
 
 def _reason_sent(event: Event, delivery: Delivery) -> Reason:
