@@ -246,7 +246,7 @@ def test_the_deliveries_of_all_webhooks_are_listed_and_filtered(api, alice):
     assert api.call("GET", "/v1/deliveries?result=anything").status_code == 400
 
 
-@pytest.mark.parametrize("rows", [2, 99])
+@pytest.mark.parametrize("rows", [2, 49])
 def test_the_queries_of_a_list_do_not_grow_with_it(api, alice, rows, django_assert_num_queries):
     webhook = make_webhook(alice)
     for _ in range(rows):

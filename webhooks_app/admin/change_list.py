@@ -10,7 +10,7 @@ from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.views.main import ChangeList
 from django.http import HttpRequest
 
-from ..models.keyset import HORIZON, WHOLE, Bounds, Cursor, Page, read_page
+from ..models.keyset import HORIZON, WHOLE, Bounds, Cursor, Page, Parts, read_page
 
 if TYPE_CHECKING:
     from .owned import OwnedAdmin
@@ -72,7 +72,7 @@ class KeysetChangeList(ChangeList):
             parts=bounds.parts,
             cursor=cursor,
             size=self.list_per_page,
-            horizon=HORIZON,
+            horizon=bounds.horizon,
         )
 
     @property
@@ -98,14 +98,15 @@ class KeysetChangeList(ChangeList):
         parts = admin.parts(request, self.query, active)
         if parts.field and not parts.are_too_many:
             active = [spec for spec in active if not getattr(spec, "is_by_part", False)]
-        by_index = [spec for spec in active if getattr(spec, "is_by_index", False)]
+        by_index = [spec for spec in active if _is_by_index(spec, parts)]
         if not parts.are_too_many and len(by_index) == len(active) and not admin.hides_rows(request):
             return Bounds(parts=parts)
         # Parts already cover permissions and search. Without parts, the scope needs the search too.
         scope: Any = self.model._default_manager.all() if parts.field else self._searched(request)
         for spec in by_index:
             scope = spec.queryset(request, scope)
-        return Bounds(scope, WHOLE if parts.are_too_many else parts)
+        horizon = min([HORIZON, *(getattr(spec, "horizon", HORIZON) for spec in by_index)])
+        return Bounds(scope, WHOLE if parts.are_too_many else parts, horizon)
 
     def _searched(self, request: HttpRequest) -> Any:
         admin: OwnedAdmin = self.model_admin  # type: ignore[assignment]
@@ -113,6 +114,11 @@ class KeysetChangeList(ChangeList):
 
     def _url(self, cursor: Cursor | None) -> str:
         return self.get_query_string({CURSOR_VAR: str(cursor)}) if cursor else ""
+
+
+def _is_by_index(spec: Any, parts: Parts) -> bool:
+    is_it = getattr(spec, "is_by_index", False)
+    return bool(is_it(parts) if callable(is_it) else is_it)
 
 
 def _is_action(request: HttpRequest) -> bool:

@@ -231,6 +231,8 @@ class DeliveryAdmin(DeliveryPage, ExportingAdmin):
         terms, of_webhooks = query.split(), [spec for spec in filters if isinstance(spec, OfWebhooksFilter)]
         if any(term.startswith(("dlv_", "evt_", "rpl_")) or EventReference.newest_events(term) for term in terms):
             return WHOLE
+        if any(isinstance(spec, ReferenceOfEventFilter) for spec in filters):
+            return WHOLE  # the deliveries of an event are few
         if manages_all(request) and not terms and not of_webhooks:
             return WHOLE
         webhooks = own_rows(request, Webhook.objects.all())

@@ -1,7 +1,8 @@
 """Filters of the change lists. None of them reads the table for its choices.
 
-``is_by_index`` marks a filter whose rows are adjacent in an index. ``is_by_part`` marks a filter that the parts of the
-list already apply. Any other filter examines a bounded number of rows.
+``is_by_index`` marks a filter whose rows are adjacent in an index; for a state it depends on the parts of the list.
+``is_by_part`` marks a filter that the parts of the list already apply. Any other filter examines a bounded number of
+rows.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from ..models import Delivery, DeliveryAttempt, EventReference
 from ..models.delivery import DeliveryQuerySet
 from ..models.disclosure import UNREACHABLE
 from ..models.event import MAX_REFERENCE_LENGTH
+from ..models.keyset import HORIZON, Parts
+from ..models.queue import MANY
 from ..models.status import REQUESTED
 from ..owners import owners
 from ..pages.display import MomentInput, result_in_words
@@ -37,17 +40,24 @@ from .owned import MAX_FOUND, actor_of, found_owners, knows_owners, manages_all,
 
 
 class StateFilter(admin.ChoicesFieldListFilter):
-    """Filter by the state of deliveries; an index covers some states."""
+    """Filter by the state of deliveries; the queue or an index covers some states."""
 
     @property
-    def is_by_index(self) -> bool:
+    def horizon(self) -> int:
+        """Maximum number of rows that a page examines; of queue entries few, because each leads to its delivery."""
+        return MANY if self._state == Delivery.State.PENDING else HORIZON
+
+    @property
+    def _state(self) -> str:
         values: Any = self.lookup_val or ()
-        return len(values) == 1 and Delivery.objects.is_listed(values[0])
+        return values[0] if len(values) == 1 else ""
+
+    def is_by_index(self, parts: Parts) -> bool:
+        return bool(self._state) and Delivery.objects.is_listed(self._state, parts)
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         rows: Any = queryset
-        values: Any = self.lookup_val
-        found: Any = rows.in_state(values[0]) if self.is_by_index else super().queryset(request, queryset)
+        found: Any = rows.in_state(self._state) if self._state else super().queryset(request, queryset)
         return cast("QuerySet[Any]", found)
 
 
@@ -340,7 +350,8 @@ class ReferenceFilter(WordFilter):
 class ReferenceOfEventFilter(ReferenceFilter):
     """Filter deliveries by the reference of their event."""
 
-    path = "event__"
+    def meant(self, path: str) -> Q:
+        return Q(event__in=EventReference.newest_events(self.word))
 
 
 class OfWebhooksFilter(WordFilter):

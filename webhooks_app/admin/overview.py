@@ -13,12 +13,13 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from django.db import router
-from django.db.models import QuerySet
+from django.db.models import QuerySet, Sum
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
+from ..conf import settings
 from ..delivery.sql import oldest_due_at
 from ..doctor.delivery import DUE_ERROR, DUE_WARNING, tolerated
 from ..maintenance.rollups import reading
@@ -235,12 +236,24 @@ def _backlog(statuses: Mapping[str, str] | None) -> Backlog:
     now = timezone.now()
     due_at = oldest_due_at(router.db_for_write(Delivery), now, among=active)
     overdue = now - due_at if due_at else timedelta(0)
-    pending, in_flight = _count(entries), _count(entries.claimed())
+    pending = _count(entries)
+    in_flight = _in_flight(entries, list(statuses) if statuses is not None else None, is_long=pending > MAX_COUNTED)
     return Backlog(
         waiting=pending if pending > MAX_COUNTED else max(0, pending - in_flight),
         in_flight=in_flight,
         overdue_seconds=max(0, int(overdue.total_seconds())),
     )
+
+
+def _in_flight(entries: Any, webhook_ids: list[str] | None, *, is_long: bool) -> int:
+    """Return the number of claims. No index has them, so that those in a long queue are known from the workers."""
+    if webhook_ids:
+        number = min(settings.MAX_IN_FLIGHT_PER_WEBHOOK, MAX_COUNTED // len(webhook_ids))
+        return len(entries.claimed_first(webhook_ids, max(1, number)))
+    if webhook_ids is None and is_long:
+        reported = WorkerProcess.objects.running().aggregate(number=Sum("in_flight"))
+        return reported["number"] or 0
+    return _count(entries.claimed())
 
 
 def _count(rows: QuerySet[Any]) -> int:

@@ -118,7 +118,7 @@ class DeliveryViewSet(ApiViewSet):
 def _parts(request: Request, owner: Any) -> Parts:
     """Return the parts of the list: the requested replay or webhook of the owner, or all of the owner's webhooks."""
     params = request.query_params
-    if "event_id" in params:
+    if "event_id" in params or "reference" in params:
         return WHOLE
     for name, others in (("replay", Replay.objects), ("webhook", Webhook.objects)):
         if (pk := params.get(f"{name}_id")) is not None:

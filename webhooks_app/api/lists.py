@@ -54,6 +54,8 @@ class QueryFilterBackend(BaseFilterBackend):
         """
         rows = queryset.model._default_manager.all() if parts.field else queryset
         filterset = self._filterset(request, rows, view)
+        if filterset is not None:
+            filterset.parts = parts
         if not (parts.are_too_many or is_scanned) and (filterset is None or filterset.is_indexed()):
             return Bounds(parts=parts)
         return Bounds(rows if filterset is None else filterset.indexed(), WHOLE if parts.are_too_many else parts)
@@ -111,6 +113,8 @@ class CreatedFilter(MomentFilter):
 class BoundedFilterSet(django_filters.FilterSet):
     by_index: frozenset[str] = frozenset()
     """The names of filters with an index."""
+    parts: Parts = WHOLE
+    """The parts of the list, on which some indexes depend."""
 
     def indexed(self) -> QuerySet[Any]:
         """Return the rows that match the filters with an index."""
@@ -163,7 +167,7 @@ class DeliveryFilter(BoundedFilterSet):
     by_index = frozenset({"event_id", "reference", "webhook_id", "replay_id", "created_after", "created_before"})
 
     def is_by_index(self, name: str, value: Any) -> bool:
-        return super().is_by_index(name, value) or (name == "state" and Delivery.objects.is_listed(value))
+        return super().is_by_index(name, value) or (name == "state" and Delivery.objects.is_listed(value, self.parts))
 
     def in_state(self, queryset: Any, name: str, value: str) -> QuerySet[Delivery]:
         found: QuerySet[Delivery] = queryset.in_state(value)
@@ -174,7 +178,7 @@ class DeliveryFilter(BoundedFilterSet):
         return found
 
     def referring(self, queryset: QuerySet[Delivery], name: str, value: str) -> QuerySet[Delivery]:
-        return queryset.filter(event__in=EventReference.events(value))
+        return queryset.filter(event__in=EventReference.newest_events(value))
 
     def of_type(self, queryset: Any, name: str, value: str) -> QuerySet[Delivery]:
         found: QuerySet[Delivery] = queryset.of_type(value)

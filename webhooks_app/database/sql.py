@@ -175,6 +175,12 @@ class OuterId(Slot):
         return super().as_sql(compiler, connection)
 
 
+def compiled(query: models.QuerySet[Any, Any]) -> Query:
+    """Return the SQL of a query that may refer to rows outside it."""
+    sql, params = query.query.get_compiler(query.db).as_sql()
+    return sql, list(params)
+
+
 def for_each(connection: BaseDatabaseWrapper, alias: str, ids: Sequence[Any], query: Query) -> Query:
     """Return a query that runs ``query`` for each of the ids. ``query`` refers to the id as ``OuterId(alias)``.
 

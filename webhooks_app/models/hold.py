@@ -259,8 +259,11 @@ def in_flight_limit(webhook: Webhook) -> int:
 
 def _loads(using: str, webhook_ids: Collection[str], now: datetime) -> dict[str, Load]:
     """Return the load by webhook. Webhooks without claims are omitted."""
-    entries = QueueEntry.objects.using(using).filter(webhook__in=webhook_ids)
-    claims = entries.filter(claimed_at__isnull=False, leased_until__gt=now).order_by()
+    entries = QueueEntry.objects.using(using)
+    claimed = entries.claimed_first(list(webhook_ids), settings.MAX_IN_FLIGHT_PER_WEBHOOK)
+    if not claimed:
+        return {}
+    claims = entries.filter(pk__in=claimed, leased_until__gt=now).order_by()
     rows = claims.values_list("webhook_id").annotate(Count("pk"), Min("claimed_at"))
     return {webhook_id: Load(number, since) for webhook_id, number, since in rows}
 

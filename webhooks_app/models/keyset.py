@@ -17,9 +17,9 @@ from django.db import connections
 from django.db.models import OuterRef, QuerySet, Subquery
 
 from ..database.dialects import dialect_of
-from ..database.sql import OuterId, Query, for_each, joined
+from ..database.sql import OuterId, Query, compiled, for_each, joined
 
-HORIZON = 10_000
+HORIZON = 5000
 """Maximum number of rows that one page examines for a filter."""
 
 MAX_RANGES = 200
@@ -96,6 +96,7 @@ class Bounds(NamedTuple):
 
     scope: QuerySet[Any] | None = None
     parts: Parts = WHOLE
+    horizon: int = HORIZON
 
 
 def read_page(
@@ -239,7 +240,7 @@ class _Ids(NamedTuple):
         """Return ``count`` identifiers that are in ``rows``, out of the first ``among`` of each part."""
         try:
             window, params = self._sql(slice(among))
-            one, more = _compiled(rows.order_by().filter(pk=OuterId("looked_at")).values_list("pk")[:1])
+            one, more = compiled(rows.order_by().filter(pk=OuterId("looked_at")).values_list("pk")[:1])
         except EmptyResultSet:
             return []
         # The lateral join with a limit enforces this plan regardless of statistics.
@@ -249,10 +250,10 @@ class _Ids(NamedTuple):
     def _sql(self, some: slice) -> Query:
         rows = self.rows.order_by("pk" if self.is_upwards else "-pk").values_list("pk")
         if not self.parts.field:
-            return _compiled(rows[some])
+            return compiled(rows[some])
         if not self.parts.ids:
             raise EmptyResultSet
-        query = _compiled(rows.filter(**{self.parts.field: OuterId("part")})[some])
+        query = compiled(rows.filter(**{self.parts.field: OuterId("part")})[some])
         connection = connections[rows.db]
         field: Any = rows.model._meta.get_field(self.parts.field)
         ids = [field.get_db_prep_value(pk, connection) for pk in self.parts.ids]
@@ -265,11 +266,6 @@ class _Ids(NamedTuple):
         with connection.cursor() as cursor:
             cursor.execute(f"{sql} ORDER BY {by} {direction} LIMIT {count}", params)
             return [field.from_db_value(pk, None, connection) for (pk,) in cursor.fetchall()]
-
-
-def _compiled(query: QuerySet[Any]) -> Query:
-    sql, params = query.query.get_compiler(query.db).as_sql()
-    return sql, list(params)
 
 
 def _beyond(rows: QuerySet[Any], cursor: Cursor | None) -> QuerySet[Any]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Self
 from django.db import connections, models
 from django.utils.translation import gettext_lazy as _
 
-from ..database.sql import UtcNow, take_write_lock, writing
+from ..database.sql import OuterId, UtcNow, compiled, for_each, take_write_lock, writing
 from ..retry import MAX_LENGTH
 from ..signals import announce_deliveries
 from .base import BaseModel, BaseQuerySet
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 IDS_AT_A_TIME = 500
 
 ENTRIES_AT_A_TIME = 500
+
+MANY = 1000
+"""Number of entries from which a page does not sort them."""
 
 KEYS_AT_A_TIME = 20 * ENTRIES_AT_A_TIME
 """Keys to load at once. Selecting them may read all entries of a webhook."""
@@ -142,6 +145,26 @@ class QueueEntryQuerySet(OrderedEntries):
 
     def claimed(self) -> Self:
         return self.filter(claimed_at__isnull=False)
+
+    def claimed_first(self, webhook_ids: Sequence[str], number: int) -> list[str]:
+        """Return the claimed entries among the first ``number`` due ones of each webhook, with which claims begin.
+
+        There may be a long backlog behind them, which is not read.
+        """
+        connection, field = connections[self.db], IdField(prefix="wh")
+        first = self.filter(webhook=OuterId("lane"), due_at__isnull=False).order_by("due_at")
+        columns = first.values_list("delivery_id", "claimed_at")[:number]
+        ids = [field.get_db_prep_value(pk, connection) for pk in webhook_ids]
+        sql, params = for_each(connection, "lane", ids, compiled(columns))
+        with connection.cursor() as cursor:
+            cursor.execute(f"SELECT delivery_id FROM ({sql}) AS first WHERE claimed_at IS NOT NULL", params)
+            pk: Any = self.model._meta.pk
+            return [pk.target_field.from_db_value(found, None, connection) for (found,) in cursor.fetchall()]
+
+    def has_many(self, webhook_ids: Sequence[str]) -> bool:
+        """Return True if there are more than ``MANY`` entries of these webhooks."""
+        entries = self.filter(webhook__in=webhook_ids).order_by().values_list("webhook")  # by an index only
+        return bool(entries[MANY : MANY + 1])
 
     def awaiting_filter(self) -> Self:
         """Return the entries whose filter a worker has still to evaluate."""

@@ -202,6 +202,8 @@ def pending_of_webhooks(action: str, webhooks: Sequence[Webhook]) -> list[str]:
     if action not in ("disable", "delete", "pause", "resume"):
         return []
     waiting = QueueEntry.objects.unclaimed().filter(webhook__in=[webhook.pk for webhook in webhooks])
+    if len(webhooks) == 1:
+        waiting = waiting.order_by("due_at")  # in the order of an index, or PostgreSQL reads all of them
     number = waiting[: MAX_COUNTED + 1].count()
     if not number:
         return [gettext("No delivery is pending.")]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
@@ -99,10 +99,12 @@ class DeliveryListPage(AccountPage):
         return super().get_context_data(form=form, rows=rows, is_cut_short=page.is_cut_short, **links, **kwargs)
 
     def _page(self, data: dict[str, Any]) -> Page:
-        scope = _apply(Delivery.objects.for_owner(), _indexed(data))
-        found = _apply(scope, _scanned(data))
         parts = self._parts(data)
-        is_bounded = parts.are_too_many or any(_scanned(data))
+        is_listed = bool(data["state"]) and Delivery.objects.is_listed(data["state"], parts)
+        scope = _apply(Delivery.objects.for_owner(), _indexed(data, is_listed=is_listed))
+        scanned = list(_scanned(data, is_listed=is_listed))
+        found = _apply(scope, scanned)
+        is_bounded = parts.are_too_many or bool(scanned)
         shown = found.owned_by(self.owner).select_related("event", "webhook__lane", "queue_entry")
         return read_page(
             shown.defer("event__body"),
@@ -114,15 +116,15 @@ class DeliveryListPage(AccountPage):
 
     def _parts(self, data: dict[str, Any]) -> Parts:
         """Return the index ranges of the list: one webhook or replay, or all webhooks of the account."""
-        if data["q"].startswith(("dlv_", "evt_")):
-            return WHOLE
+        if data["q"].strip():
+            return WHOLE  # the deliveries of an event are few
         if data["replay"]:
             return Parts.of("replay", Replay.objects.owned_by(self.owner).filter(pk=data["replay"]))
         webhooks = Webhook.objects.owned_by(self.owner)
         return Parts.of("webhook", webhooks.filter(pk=data["webhook"]) if data["webhook"] else webhooks)
 
 
-Narrowed = Iterator[Any]
+Narrowed = Iterable[Any]
 """Functions from deliveries to the matching ones."""
 
 
@@ -132,20 +134,20 @@ def _apply(rows: Any, filters: Narrowed) -> Any:
     return rows
 
 
-def _indexed(data: dict[str, Any]) -> Narrowed:
-    """Yield the filters that find their rows by an index."""
+def _indexed(data: dict[str, Any], *, is_listed: bool) -> Narrowed:
+    """Yield the filters that find their rows by an index, as the state does if ``is_listed``."""
     text, state = data["q"].strip(), data["state"]
     if text.startswith("dlv_"):
         yield lambda rows: rows.filter(pk=text)
     elif text.startswith("evt_"):
         yield lambda rows: rows.filter(event=text)
-    if text.startswith(("dlv_", "evt_")):  # and not read by the ranges of a webhook or a replay
+    elif text:
+        yield lambda rows: rows.filter(event__in=EventReference.newest_events(text))
+    if text:  # and not read by the ranges of a webhook or a replay
         for name in ("webhook", "replay"):
             if data[name]:
                 yield _with(name, data[name])
-    elif text:
-        yield lambda rows: rows.filter(event__in=EventReference.events(text))
-    if state and Delivery.objects.is_listed(state):
+    if is_listed:
         yield lambda rows: rows.in_state(state)
     since, until = limits_of(data["period"]) if data["period"] else (None, None)
     for lookup, at in (
@@ -164,10 +166,10 @@ def _created(lookup: str, at: datetime) -> Any:
     return lambda rows: rows.filter(**{lookup: first_id_at("dlv", at)})
 
 
-def _scanned(data: dict[str, Any]) -> Narrowed:
+def _scanned(data: dict[str, Any], *, is_listed: bool) -> Narrowed:
     """Yield the filters without an index."""
-    if data["state"] and not Delivery.objects.is_listed(data["state"]):
-        yield lambda rows: rows.in_state(data["state"])
+    if data["state"] and not is_listed:
+        yield lambda rows: rows.filter(state=data["state"])
     if data["result"]:
         yield lambda rows: rows.with_result(data["result"])
     if data["answer"]:
