@@ -322,12 +322,15 @@ def test_a_claim_waits_briefly_for_results_that_are_written(dispatcher):
     assert not dispatcher._writing.locked()
 
 
-def test_the_pause_after_a_claim_grows_with_the_claim(results, dispatcher):
-    began_at = time.monotonic()
-    dispatcher.pause_after_claim()  # after the eight of ``results``
-    paused_at = time.monotonic()
+@pytest.mark.parametrize(("claimed", "seconds"), [(1, 0.00015), (20, 0.003), (66, 0.0099), (500, 0.01)])
+def test_the_pause_after_a_claim_grows_with_the_claim_up_to_a_limit(claimed, seconds, dispatcher, monkeypatch):
+    pauses = []
+    monkeypatch.setattr(dispatcher._over, "wait", pauses.append)
+    dispatcher.claimer.claimed = claimed
 
-    assert paused_at - began_at >= len(results) * PAUSE_SECONDS_EACH
+    dispatcher.pause_after_claim()
+
+    assert pauses == [pytest.approx(seconds)]
 
 
 def test_there_is_no_pause_after_a_turn_that_claimed_nothing(results, dispatcher, monkeypatch):

@@ -499,3 +499,20 @@ def test_without_an_order_there_are_no_additional_locks(alice, webhook, queue, c
 def test_an_invalid_ordering_key_is_refused(alice, key):
     with pytest.raises(InvalidEventDataError, match="ordering_key"):
         emit(EVENT_TYPE, {"error": "a"}, owner=alice, ordering_key=key)
+
+
+@pytest.mark.only_on("postgresql")
+def test_a_webhook_with_an_order_is_claimed_while_another_thread_claims(alice, in_order, queue, monkeypatch):
+    [event] = emitted(alice, None)
+    sql = queue._sql
+    monkeypatch.setattr(sql, "_ordered", frozenset())
+    claim_at_once = sql._claim_at_once
+
+    def beside_another_thread(*arguments):
+        picked = claim_at_once(*arguments)
+        sql._ordered = frozenset()
+        return picked
+
+    monkeypatch.setattr(sql, "_claim_at_once", beside_another_thread)
+
+    assert claimed(queue)[1] == [event]

@@ -46,6 +46,10 @@ from .fields import (
 AUDIT_NAMES = {"event_types": "events", "header_fingerprints": "headers"}
 """The API's names of changed fields that have other names in the models."""
 
+RESULTS = [*DeliveryAttempt.Result.choices, (UNREACHABLE, "URL not reached")]
+
+_UNLESS_PROBED = "Empty for tests and verifications."
+
 
 class PublicKeySerializer(serializers.Serializer[Any]):
     scheme = serializers.CharField()
@@ -312,11 +316,6 @@ class TryFilterSerializer(BodySerializer[Any]):
     filter = FilterField(required=False, allow_null=True, help_text="Default: the filter of the webhook.")
 
 
-RESULTS = [*DeliveryAttempt.Result.choices, (UNREACHABLE, "URL not reached")]
-
-_UNLESS_PROBED = "Empty for tests and verifications."
-
-
 class EventSerializer(serializers.Serializer[Event]):
     id = serializers.CharField()
     type = serializers.CharField()
@@ -417,6 +416,8 @@ class DeliveryListSerializer(serializers.ListSerializer[Any]):
 
 
 class DeliverySerializer(serializers.Serializer[Delivery]):
+    """A delivery, without the facts that its owner must not learn."""
+
     class Meta:
         list_serializer_class = DeliveryListSerializer
 

@@ -229,7 +229,11 @@ _unprepared_until: dict[str, float] = {}
 
 
 class PreparedStatement:
-    """A statement with named parameters, planned once per session.
+    """A statement for PostgreSQL with named parameters, planned once per session.
+
+    Planning a complex statement takes longer than executing it, and Django prepares no statements: client-side binding
+    inserts the values into the text. ``PREPARE`` and ``EXECUTE`` are plain SQL, so they work with psycopg 3, with
+    psycopg2 and through Django's cursors.
 
     ``types`` contains the PostgreSQL type of each parameter. Connections that execute the statement no more than
     ``after`` times never prepare it. With ``by_index``, its plan has no sequential and no bitmap scans.

@@ -24,9 +24,10 @@ STOP_GRACE_SECONDS = 10.0
 COLLECT_SECONDS = 0.02
 """How long a claim waits at most while results are written, and results while a claim is written."""
 
-PAUSE_SECONDS = 0.01
 PAUSE_SECONDS_EACH = 0.00015
-"""How long the next claim waits after one, at most and for each delivery that was claimed."""
+"""How long the next claim waits for each delivery that was claimed."""
+PAUSE_SECONDS = 0.01
+"""How long it waits at most."""
 
 CLAIMS, RESULTS = "claims", "results"
 """The two users of the database. While results cannot be written, for example on a full disk, nothing is claimed."""

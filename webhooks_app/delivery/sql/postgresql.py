@@ -46,7 +46,7 @@ FIRST_TIME, LAST_TIME = "timestamptz '0001-01-02 00:00Z'", "timestamptz '9999-12
 """The times that drivers can read. PostgreSQL also has infinity and years of more digits."""
 
 MAX_REMEMBERED = 10_000
-"""Webhooks with an order, deleted ones included, after which a worker starts anew."""
+"""Webhooks with an order, deleted ones included, after which a process forgets them."""
 
 PUBLISH_TYPES = {"worker": "text", "until": "float8", "claims": "jsonb"}
 """The PostgreSQL types of the parameters of each statement."""
@@ -55,8 +55,8 @@ PUBLISH_TYPES = {"worker": "text", "until": "float8", "claims": "jsonb"}
 class PostgresqlSql(PortableSql):
     def __init__(self, using: str) -> None:
         super().__init__(using)
-        self._ordered: set[str] = set()
-        """The webhooks with an order at the last claim."""
+        self._ordered: frozenset[str] = frozenset()
+        """The webhooks with an order at the last claim. Threads replace it; each claim reads it once."""
 
     def claim(self, asks: Sequence[ClaimRequest], terms: ClaimTerms) -> ClaimedRows:
         """Claim in one statement, or in a transaction for webhooks with an order, after locking their lanes.
@@ -64,11 +64,12 @@ class PostgresqlSql(PortableSql):
         The snapshot of a single statement may be older than its locks, but the first delivery of a group must be read
         after locking.
         """
-        plain = [ask for ask in asks if ask.webhook_id not in self._ordered]
+        known = self._ordered
+        plain = [ask for ask in asks if ask.webhook_id not in known]
         picked = self._claim_at_once(plain, terms) if plain else ClaimedRows([], [], {})
-        found = {lane.webhook_id for lane in picked.lanes if lane.order != Order.NONE}
-        self._ordered = found if len(self._ordered) > MAX_REMEMBERED else self._ordered | found
-        ordered = [ask for ask in asks if ask.webhook_id in self._ordered]
+        found = frozenset(lane.webhook_id for lane in picked.lanes if lane.order != Order.NONE)
+        ordered = [ask for ask in asks if ask.webhook_id in known or ask.webhook_id in found]
+        self._ordered = found if len(known) > MAX_REMEMBERED else known | found
         if not ordered:
             return picked
         more = super().claim(ordered, terms)
