@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 import threading
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from django.conf import settings
 from django.core.signing import BadSignature, Signer
@@ -30,8 +30,11 @@ from webhooks_app.exceptions import SecretUnreadableError, WebhookVerificationEr
 from webhooks_app.models import Webhook
 from webhooks_app.receiver import ReceivedEvent, challenge_answer, verify
 
-MAX_WEBHOOKS, MAX_INBOXES, MAX_RECEIVED, MAX_DATA_LENGTH = 20, 200, 20, 4000
-"""Maximum number of an account's webhooks, of all inboxes, of requests in one, and of characters of a request."""
+MAX_ACCOUNTS, MAX_WEBHOOKS, MAX_RECEIVED, MAX_DATA_LENGTH = 50, 20, 20, 4000
+"""Maximum number of accounts, of webhooks of each, of requests to each, and of characters of a request."""
+
+REFUSED = "refused"
+"""Name of an account's inbox for the requests that no webhook signed."""
 
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; form-action 'self'; frame-ancestors 'none'",
@@ -39,6 +42,7 @@ HEADERS = {
     "Referrer-Policy": "same-origin",
 }
 
+T = TypeVar("T")
 _signer = Signer(salt="example_project.receiver", sep=".")
 
 
@@ -59,26 +63,46 @@ class Received(NamedTuple):
 
 @dataclass
 class Inbox:
-    """What a webhook received, and what it answers."""
+    """What a webhook received, latest first, and what it answers."""
 
     is_failing: bool = False
-    received: deque[Received] = field(default_factory=lambda: deque(maxlen=MAX_RECEIVED))
+    received: tuple[Received, ...] = ()
 
 
 class Inboxes:
-    """The inboxes of those webhooks that were used last."""
+    """The inboxes of the accounts that used theirs last, by the signed part of the account's URL and a name."""
 
     def __init__(self) -> None:
-        self._inboxes: OrderedDict[str, Inbox] = OrderedDict()
+        self._accounts: OrderedDict[str, OrderedDict[str, Inbox]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def __getitem__(self, name: str) -> Inbox:
+    def get(self, signed: str, name: str) -> Inbox:
+        """Return an inbox, without keeping it if it is new."""
         with self._lock:
-            inbox = self._inboxes.setdefault(name, Inbox())
-            self._inboxes.move_to_end(name)
-            while len(self._inboxes) > MAX_INBOXES:
-                self._inboxes.popitem(last=False)
-        return inbox
+            account = self._accounts.get(signed)
+            return (account and account.get(name)) or Inbox()
+
+    def add(self, signed: str, name: str, received: Received) -> None:
+        with self._lock:
+            inbox = self._used(signed, name)
+            inbox.received = (received, *inbox.received)[:MAX_RECEIVED]
+
+    def switch(self, signed: str, name: str, *, is_failing: bool) -> None:
+        with self._lock:
+            self._used(signed, name).is_failing = is_failing
+
+    def _used(self, signed: str, name: str) -> Inbox:
+        account = _latest(self._accounts, signed, OrderedDict(), MAX_ACCOUNTS)
+        return _latest(account, name, Inbox(), MAX_WEBHOOKS + 1)  # and one for what was refused
+
+
+def _latest(kept: OrderedDict[str, T], name: str, new: T, limit: int) -> T:
+    """Return the value of a name, and forget those names that were used before the last ``limit`` ones."""
+    found = kept.setdefault(name, new)
+    kept.move_to_end(name)
+    while len(kept) > limit:
+        kept.popitem(last=False)
+    return found
 
 
 inboxes = Inboxes()
@@ -100,16 +124,17 @@ class ReceiverView(View):
 
     def post(self, request: HttpRequest, signed: str) -> HttpResponse:
         webhook, event, problem = verified(request, webhooks_of(signed))
-        inbox = inboxes[webhook.pk if webhook else signed]
-        answer = _answer(event, problem, is_failing=inbox.is_failing)
+        name = webhook.pk if webhook else REFUSED
+        answer = _answer(event, problem, is_failing=inboxes.get(signed, name).is_failing)
         data = json.dumps(event.data, indent=2, ensure_ascii=False)[:MAX_DATA_LENGTH] if event else ""
         facts = (event.type, event.id or "") if event else ("", "")
-        inbox.received.appendleft(Received(timezone.now(), *facts, data, problem, answer.status_code))
+        inboxes.add(signed, name, Received(timezone.now(), *facts, data, problem, answer.status_code))
         return answer
 
     def get(self, request: HttpRequest, signed: str) -> HttpResponse:
-        shown = [(each, inboxes[each.pk], _page_of(each)) for each in webhooks_of(signed)]
-        context = {"signed": signed, "webhooks": shown, "refused": inboxes[signed].received}
+        shown = [(each, inboxes.get(signed, each.pk), _page_of(each)) for each in webhooks_of(signed)]
+        refused = inboxes.get(signed, REFUSED).received
+        context = {"signed": signed, "webhooks": shown, "refused": refused, "accounts": MAX_ACCOUNTS}
         return TemplateResponse(request, "example_project/receiver.html", context, headers=HEADERS)
 
 
@@ -143,7 +168,7 @@ def switch(request: HttpRequest, signed: str, pk: str) -> HttpResponse:
     """Let the receiver of a webhook fail, or work again."""
     if pk not in [webhook.pk for webhook in webhooks_of(signed)]:
         raise Http404
-    inboxes[pk].is_failing = "fail" in request.POST
+    inboxes.switch(signed, pk, is_failing="fail" in request.POST)
     return HttpResponseRedirect(reverse("receiver", args=(signed,)))
 
 

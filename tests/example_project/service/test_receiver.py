@@ -83,7 +83,7 @@ def test_invented_urls_lead_nowhere(client, path):
     make_webhook()
 
     assert [client.get(path).status_code, client.post(path).status_code][-1] == 404
-    assert len(receiver.inboxes._inboxes) == 0
+    assert len(receiver.inboxes._accounts) == 0
 
 
 @pytest.mark.urls("example_project.receiver")
@@ -102,19 +102,66 @@ def test_a_receiver_fails_until_it_is_repaired(client):
 
 
 @pytest.mark.urls("example_project.receiver")
-def test_the_memory_is_bounded(client, monkeypatch):
-    monkeypatch.setattr(receiver, "MAX_INBOXES", 2)
+def test_the_memory_is_bounded(client):
     webhook = make_webhook()
     for number in range(25):
         send(path_of(webhook), file_id=f"{number}" + "x" * 10_000)
-    kept = receiver.inboxes[webhook.pk].received
-    for name in "abc":
-        receiver.inboxes[name]
+    [(_, inbox, _)] = client.get(path_of(webhook)).context["webhooks"]
+    kept = inbox.received
 
     assert len(kept) == 20
     assert max(len(each.data) for each in kept) == 4000
     assert kept[0].data.count("24xxx") == 1
-    assert list(receiver.inboxes._inboxes) == ["b", "c"]
+
+
+@pytest.mark.urls("example_project.receiver")
+def test_a_page_is_not_disturbed_by_requests_that_come_while_it_is_made(client):
+    path = path_of(make_webhook())
+    for secret in (SECRET, "another secret of a test") * 2:
+        send(path, secret=secret)
+    page = client.get(path).context
+    rows = [iter(page["webhooks"][0][1].received), iter(page["refused"])]
+    first = [next(each) for each in rows]
+
+    for secret in (SECRET, "another secret of a test"):
+        send(path, secret=secret)
+
+    assert [each.status for each in first] == [200, 400]
+    assert [len(list(each)) for each in rows] == [1, 1]
+
+
+@pytest.mark.urls("example_project.receiver")
+def test_looking_at_a_receiver_keeps_nothing(client):
+    client.get(path_of(make_webhook()))
+
+    assert len(receiver.inboxes._accounts) == 0
+
+
+@pytest.mark.urls("example_project.receiver")
+def test_the_requests_of_an_account_leave_the_inboxes_of_others_alone(client, monkeypatch):
+    monkeypatch.setattr(receiver, "MAX_WEBHOOKS", 2)
+    failing, used = make_webhook(), ""
+    client.post(f"{path_of(failing)}{failing.pk}/", {"fail": ""})
+    for number in range(4):
+        webhook = make_webhook("boris", f"secret {number} of a test")
+        used = path_of(webhook).strip("/")
+        send(path_of(webhook), secret=f"secret {number} of a test")
+
+    assert len(receiver.inboxes._accounts[used]) == 3
+    assert send(path_of(failing)).status_code == 503
+
+
+@pytest.mark.urls("example_project.receiver")
+def test_the_accounts_that_used_the_receiver_last_are_kept(client, monkeypatch):
+    monkeypatch.setattr(receiver, "MAX_ACCOUNTS", 2)
+    paths = [path_of(make_webhook(name)) for name in ("amina", "boris", "carla")]
+    for path in paths:
+        send(path)
+
+    pages = [client.get(path) for path in paths]
+
+    assert [len(page.context["webhooks"][0][1].received) for page in pages] == [0, 1, 1]
+    assert "for the 2 accounts that used it last" in pages[0].content.decode()
 
 
 @pytest.mark.urls("example_project.receiver")
