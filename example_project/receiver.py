@@ -26,12 +26,19 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST
 from django.views.generic import View
 
+from webhooks_app.conf import settings as webhooks_settings
 from webhooks_app.exceptions import SecretUnreadableError, WebhookVerificationError
 from webhooks_app.models import Webhook
 from webhooks_app.receiver import ReceivedEvent, challenge_answer, verify
 
-MAX_ACCOUNTS, MAX_WEBHOOKS, MAX_RECEIVED, MAX_DATA_LENGTH = 50, 20, 20, 4000
-"""Maximum number of accounts, of webhooks of each, of requests to each, and of characters of a request."""
+MAX_ACCOUNTS, MAX_WEBHOOKS, MAX_RECEIVED = 50, 20, 20
+"""Maximum number of accounts, of webhooks of each, and of requests to each."""
+
+MAX_DATA_LENGTH, MAX_TEXT_LENGTH = 4000, 200
+"""Maximum number of characters of a request's data, and of each of its other texts, that are kept."""
+
+SPARE_BYTES = 64 * 1024
+"""Difference between the largest body that is read and the largest envelope that the service sends."""
 
 REFUSED = "refused"
 """Name of an account's inbox for the requests that no webhook signed."""
@@ -55,9 +62,9 @@ class Received(NamedTuple):
     at: datetime
     type: str
     id: str
-    data: str
     problem: str
     """The reason why this is not a genuine webhook; "" if the signature was verified."""
+    data: str
     status: int
 
 
@@ -127,8 +134,9 @@ class ReceiverView(View):
         name = webhook.pk if webhook else REFUSED
         answer = _answer(event, problem, is_failing=inboxes.get(signed, name).is_failing)
         data = json.dumps(event.data, indent=2, ensure_ascii=False)[:MAX_DATA_LENGTH] if event else ""
-        facts = (event.type, event.id or "") if event else ("", "")
-        inboxes.add(signed, name, Received(timezone.now(), *facts, data, problem, answer.status_code))
+        texts = (event.type, event.id or "", problem) if event else ("", "", problem)
+        kept = (text[:MAX_TEXT_LENGTH] for text in texts)
+        inboxes.add(signed, name, Received(timezone.now(), *kept, data=data, status=answer.status_code))
         return answer
 
     def get(self, request: HttpRequest, signed: str) -> HttpResponse:
@@ -140,10 +148,16 @@ class ReceiverView(View):
 
 def verified(request: HttpRequest, webhooks: Sequence[Webhook]) -> tuple[Webhook | None, ReceivedEvent | None, str]:
     """Return the webhook whose secret signed a request, with its event; or None, and the reason."""
+    max_bytes = webhooks_settings.MAX_ENVELOPE_BYTES + SPARE_BYTES
+    body = request.read(max_bytes + 1)
+    if len(body) > max_bytes:
+        while request.read(SPARE_BYTES):  # Django's server would read the rest in one piece.
+            pass
+        return None, None, f"The body is larger than {max_bytes:,} bytes."
     problem = "No webhook has this URL."
     for webhook in webhooks:
         try:
-            return webhook, verify(request.body, request.headers, webhook.verification_keys), ""
+            return webhook, verify(body, request.headers, webhook.verification_keys), ""
         except (WebhookVerificationError, SecretUnreadableError) as error:
             problem = str(error)
     return None, None, problem

@@ -35,8 +35,8 @@ def path_of(webhook):
     return webhook.url.removeprefix(RECEIVER[:-1])
 
 
-def send(path, secret=SECRET, event_type="file.deleted", **data):
-    body = json.dumps({"id": "evt_1", "type": event_type, "created": "2026-01-01T00:00:00Z", "data": data}).encode()
+def send(path, secret=SECRET, event_type="file.deleted", event_id="evt_1", **data):
+    body = json.dumps({"id": event_id, "type": event_type, "created": "2026-01-01T00:00:00Z", "data": data}).encode()
     headers = dict(signed_headers(secret, int(time.time()), event_type, body))
     return Client(enforce_csrf_checks=True).post(path, body, content_type="application/json", headers=headers)
 
@@ -112,6 +112,33 @@ def test_the_memory_is_bounded(client):
     assert len(kept) == 20
     assert max(len(each.data) for each in kept) == 4000
     assert kept[0].data.count("24xxx") == 1
+
+
+@pytest.mark.urls("example_project.receiver")
+def test_only_the_beginning_of_a_long_text_is_kept(client, settings):
+    settings.WEBHOOKS_MAX_ENVELOPE_BYTES = 4_000_000
+    path = path_of(make_webhook())
+    long = "x" * 1_000_000
+
+    answers = [send(path, event_type=f"{long}.y", event_id=long), send(path, secret="another secret of a test")]
+    page = client.get(path)
+
+    assert [each.status_code for each in answers] == [200, 400]
+    [kept] = page.context["webhooks"][0][1].received
+    assert (len(kept.type), len(kept.id)) == (200, 200)
+    assert len(page.content) < 10_000
+
+
+@pytest.mark.urls("example_project.receiver")
+def test_a_body_that_the_service_cannot_send_is_refused(client, settings):
+    settings.WEBHOOKS_MAX_ENVELOPE_BYTES = 3_000_000
+    path = path_of(make_webhook())
+
+    answers = [send(path, text="x" * 2_990_000), send(path, text="x" * 4_000_000)]
+
+    assert [each.status_code for each in answers] == [200, 400]
+    assert answers[1].json() == {"error": "The body is larger than 3,065,536 bytes."}
+    assert "The body is larger" in client.get(path).content.decode()
 
 
 @pytest.mark.urls("example_project.receiver")
