@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import secrets
 from pathlib import Path
 
 from django.contrib.auth import get_user_model
+
+from .kept_secrets import kept_secret
 
 USERNAME = "admin"
 PASSWORD_FILE = "admin-password"  # noqa: S105 - a file's name
@@ -18,7 +19,7 @@ def ensure_login(directory: Path, given_password: str = "") -> tuple[str, Path |
     readable only by the file's owner.
     """
     path = None if given_password else directory / PASSWORD_FILE
-    password = given_password or _kept_password(directory / PASSWORD_FILE)
+    password = given_password or kept_secret(directory / PASSWORD_FILE, 12)
     user, _ = get_user_model().objects.get_or_create(
         username=USERNAME, defaults={"is_staff": True, "is_superuser": True}
     )
@@ -26,12 +27,3 @@ def ensure_login(directory: Path, given_password: str = "") -> tuple[str, Path |
         user.set_password(password)
         user.save(update_fields=["password"])
     return password, path
-
-
-def _kept_password(path: Path) -> str:
-    if path.exists():
-        return path.read_text().strip()
-    password = secrets.token_urlsafe(12)
-    path.touch(mode=0o600, exist_ok=False)
-    path.write_text(f"{password}\n")
-    return password

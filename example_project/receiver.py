@@ -31,6 +31,8 @@ from webhooks_app.exceptions import SecretUnreadableError, WebhookVerificationEr
 from webhooks_app.models import Webhook
 from webhooks_app.receiver import ReceivedEvent, challenge_answer, verify
 
+from .kept_secrets import kept_secret
+
 MAX_ACCOUNTS, MAX_WEBHOOKS, MAX_RECEIVED = 50, 20, 20
 """Maximum number of accounts, of webhooks of each, and of requests to each."""
 
@@ -43,6 +45,7 @@ SPARE_BYTES = 64 * 1024
 REFUSED = "refused"
 """Name of an account's inbox for the requests that no webhook signed."""
 
+KEY_FILE = "receiver-key"
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; form-action 'self'; frame-ancestors 'none'",
     "Cache-Control": "no-store",
@@ -50,12 +53,17 @@ HEADERS = {
 }
 
 T = TypeVar("T")
-_signer = Signer(salt="example_project.receiver", sep=".")
+
+
+def _signer() -> Signer:
+    """Return the signer of the URLs. Its key is random, because the development's SECRET_KEY is public."""
+    key = kept_secret(settings.VAR_DIR / KEY_FILE, 32)
+    return Signer(key=key, salt="example_project.receiver", sep=".", fallback_keys=())
 
 
 def url_of(account: Any) -> str:
     """Return the URL of an account's receiver, which nobody else can guess; "" if the receiver does not run."""
-    return f"{settings.RECEIVER_URL}{_signer.sign(account.pk)}/" if settings.RECEIVER_URL else ""
+    return f"{settings.RECEIVER_URL}{_signer().sign(account.pk)}/" if settings.RECEIVER_URL else ""
 
 
 class Received(NamedTuple):
@@ -118,7 +126,7 @@ inboxes = Inboxes()
 def webhooks_of(signed: str) -> list[Webhook]:
     """Return the webhooks with this URL of the account that it belongs to. Raises Http404 for any other URL."""
     try:
-        owner: Any = _signer.unsign(signed)
+        owner: Any = _signer().unsign(signed)
     except BadSignature:
         raise Http404 from None
     rows = Webhook.objects.existing().filter(owner=owner, url__endswith=f"/{signed}/").order_by("-pk")

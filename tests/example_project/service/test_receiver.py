@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import stat
 import time
 
 import pytest
 from django.contrib.auth import get_user_model
+from django.core.signing import Signer
 from django.test import Client
 
 from example_project import receiver
@@ -84,6 +86,32 @@ def test_invented_urls_lead_nowhere(client, path):
 
     assert [client.get(path).status_code, client.post(path).status_code][-1] == 404
     assert len(receiver.inboxes._accounts) == 0
+
+
+@pytest.mark.urls("example_project.receiver")
+def test_the_public_secret_key_does_not_reveal_a_url(client, settings):
+    webhook = make_webhook()
+    settings.SECRET_KEY_FALLBACKS = ["for development only"]
+    guesses = [
+        Signer(key=key, salt="example_project.receiver", sep=".").sign(webhook.owner_id)
+        for key in (settings.SECRET_KEY, "for development only")
+    ]
+
+    assert [client.get(f"/{each}/").status_code for each in guesses] == [404, 404]
+    assert client.get(path_of(webhook)).status_code == 200
+
+
+def test_the_key_of_the_urls_is_private_and_differs_on_each_machine(settings, tmp_path):
+    account = get_user_model()(pk=1)
+    urls = []
+    for name in ("first", "second", "first"):
+        settings.VAR_DIR = tmp_path / name
+        settings.VAR_DIR.mkdir(exist_ok=True)
+        urls.append(url_of(account))
+
+    assert urls[0] == urls[2] != urls[1]
+    assert stat.S_IMODE((tmp_path / "first" / receiver.KEY_FILE).stat().st_mode) == 0o600
+    assert len(list(settings.VAR_DIR.iterdir())) == 1
 
 
 @pytest.mark.urls("example_project.receiver")
