@@ -123,14 +123,15 @@ def _latest(kept: OrderedDict[str, T], name: str, new: T, limit: int) -> T:
 inboxes = Inboxes()
 
 
-def webhooks_of(signed: str) -> list[Webhook]:
-    """Return the webhooks with this URL of the account that it belongs to. Raises Http404 for any other URL."""
+def webhooks_of(signed: str) -> tuple[list[Webhook], bool]:
+    """Return an account's latest webhooks with this URL, and whether it has more. Raises Http404 for any other URL."""
     try:
         owner: Any = _signer().unsign(signed)
     except BadSignature:
         raise Http404 from None
     rows = Webhook.objects.existing().filter(owner=owner, url__endswith=f"/{signed}/").order_by("-pk")
-    return list(rows[:MAX_WEBHOOKS])
+    found = list(rows[: MAX_WEBHOOKS + 1])
+    return found[:MAX_WEBHOOKS], len(found) > MAX_WEBHOOKS
 
 
 @method_decorator(csrf_exempt, name="dispatch")
@@ -138,7 +139,7 @@ class ReceiverView(View):
     """Receives the requests to an account's URL, and shows the last ones."""
 
     def post(self, request: HttpRequest, signed: str) -> HttpResponse:
-        webhook, event, problem = verified(request, webhooks_of(signed))
+        webhook, event, problem = verified(request, *webhooks_of(signed))
         name = webhook.pk if webhook else REFUSED
         answer = _answer(event, problem, is_failing=inboxes.get(signed, name).is_failing)
         data = json.dumps(event.data, indent=2, ensure_ascii=False)[:MAX_DATA_LENGTH] if event else ""
@@ -148,13 +149,20 @@ class ReceiverView(View):
         return answer
 
     def get(self, request: HttpRequest, signed: str) -> HttpResponse:
-        shown = [(each, inboxes.get(signed, each.pk), _page_of(each)) for each in webhooks_of(signed)]
-        refused = inboxes.get(signed, REFUSED).received
-        context = {"signed": signed, "webhooks": shown, "refused": refused, "accounts": MAX_ACCOUNTS}
+        webhooks, has_more = webhooks_of(signed)
+        context = {
+            "signed": signed,
+            "webhooks": [(each, inboxes.get(signed, each.pk), _page_of(each)) for each in webhooks],
+            "refused": inboxes.get(signed, REFUSED).received,
+            "accounts": MAX_ACCOUNTS,
+            "maximum": MAX_WEBHOOKS if has_more else 0,
+        }
         return TemplateResponse(request, "example_project/receiver.html", context, headers=HEADERS)
 
 
-def verified(request: HttpRequest, webhooks: Sequence[Webhook]) -> tuple[Webhook | None, ReceivedEvent | None, str]:
+def verified(
+    request: HttpRequest, webhooks: Sequence[Webhook], has_more: bool
+) -> tuple[Webhook | None, ReceivedEvent | None, str]:
     """Return the webhook whose secret signed a request, with its event; or None, and the reason."""
     max_bytes = webhooks_settings.MAX_ENVELOPE_BYTES + SPARE_BYTES
     body = request.read(max_bytes + 1)
@@ -162,12 +170,15 @@ def verified(request: HttpRequest, webhooks: Sequence[Webhook]) -> tuple[Webhook
         while request.read(SPARE_BYTES):  # Django's server would read the rest in one piece.
             pass
         return None, None, f"The body is larger than {max_bytes:,} bytes."
-    problem = "No webhook has this URL."
+    problem = "No webhook with this URL has a usable secret." if webhooks else "No webhook has this URL."
     for webhook in webhooks:
         try:
-            return webhook, verify(body, request.headers, webhook.verification_keys), ""
+            if keys := webhook.verification_keys:
+                return webhook, verify(body, request.headers, keys), ""
         except (WebhookVerificationError, SecretUnreadableError) as error:
             problem = str(error)
+    if has_more:
+        problem = f"The receiver knows only the latest {MAX_WEBHOOKS} webhooks with this URL. {problem}"
     return None, None, problem
 
 
@@ -188,7 +199,7 @@ def _page_of(webhook: Webhook) -> str:
 @require_POST
 def switch(request: HttpRequest, signed: str, pk: str) -> HttpResponse:
     """Let the receiver of a webhook fail, or work again."""
-    if pk not in [webhook.pk for webhook in webhooks_of(signed)]:
+    if pk not in [webhook.pk for webhook in webhooks_of(signed)[0]]:
         raise Http404
     inboxes.switch(signed, pk, is_failing="fail" in request.POST)
     return HttpResponseRedirect(reverse("receiver", args=(signed,)))

@@ -220,6 +220,36 @@ def test_the_accounts_that_used_the_receiver_last_are_kept(client, monkeypatch):
 
 
 @pytest.mark.urls("example_project.receiver")
+def test_a_webhook_without_a_usable_key_does_not_disturb_the_others(client):
+    broken = make_webhook(secret="a second secret of a test")
+    path = path_of(broken)
+    broken.signing_keys.all().delete()
+
+    alone = send(path)
+    make_webhook()
+
+    assert (alone.status_code, alone.json()["error"]) == (400, "No webhook with this URL has a usable secret.")
+    assert [send(path).status_code, send(path, secret="a second secret of a test").status_code] == [200, 400]
+
+
+@pytest.mark.urls("example_project.receiver")
+def test_more_webhooks_than_the_receiver_knows_are_named(client, monkeypatch):
+    monkeypatch.setattr(receiver, "MAX_WEBHOOKS", 2)
+    path = path_of(make_webhook())
+    for number in range(2):
+        before = client.get(path).content.decode()
+        make_webhook(secret=f"secret {number} of a test")
+
+    answers = [send(path), send(path, secret="secret 1 of a test")]
+    page = client.get(path).content.decode()
+
+    assert [each.status_code for each in answers] == [400, 200]
+    assert "knows only the latest 2 webhooks with this URL" in answers[0].json()["error"]
+    assert "More than 2 webhooks have this address." in page
+    assert "More than 2 webhooks" not in before
+
+
+@pytest.mark.urls("example_project.receiver")
 def test_the_receiver_speaks_the_language_of_the_customer(client):
     path = path_of(make_webhook())
     send(path)
