@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 from django.conf import settings
 from django.core.signing import BadSignature, Signer
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
+from django.template import Library
 from django.template.response import TemplateResponse
 from django.urls import path, reverse
 from django.utils import timezone
@@ -53,6 +54,7 @@ HEADERS = {
 }
 
 T = TypeVar("T")
+register = Library()
 
 
 def _signer() -> Signer:
@@ -64,6 +66,12 @@ def _signer() -> Signer:
 def url_of(account: Any) -> str:
     """Return the URL of an account's receiver, which nobody else can guess; "" if the receiver does not run."""
     return f"{settings.RECEIVER_URL}{_signer().sign(account.pk)}/" if settings.RECEIVER_URL else ""
+
+
+@register.filter
+def uses_receiver(webhook: Webhook) -> bool:
+    """Return True if a webhook has the URL of its account's receiver."""
+    return webhook.owner is not None and webhook.url == url_of(webhook.owner)
 
 
 class Received(NamedTuple):

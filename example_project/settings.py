@@ -68,8 +68,8 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                "example_project.views.receiver_url",
             ],
+            "libraries": {"receiver": "example_project.receiver"},
         },
     },
 ]

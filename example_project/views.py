@@ -11,11 +11,6 @@ from django.urls import NoReverseMatch, reverse
 from django.views.decorators.http import require_safe
 
 
-def receiver_url(request: HttpRequest) -> dict[str, str]:
-    """Return the context of templates with the URL of the demonstration's receiver."""
-    return {"receiver_url": settings.RECEIVER_URL}
-
-
 @require_safe
 def index(request: HttpRequest) -> HttpResponse:
     """Show the front page."""

@@ -278,3 +278,18 @@ def test_the_pages_about_webhooks_lead_to_the_receiver(client, settings):
     assert "listen_webhooks" not in created.content.decode()
     assert without.context["intro"] == ""
     assert 'value="http' not in without.content.decode()
+
+
+@pytest.mark.parametrize("tail", ["x/", "?next=1", ""])
+def test_only_webhooks_with_the_url_of_their_account_lead_to_the_receiver(client, tail):
+    account, other = (get_user_model().objects.create_user(name) for name in ("amina", "boris"))
+    client.force_login(account)
+    urls = [f"{url_of(account)}{tail}", f"{url_of(other)}{tail}", f"http://127.0.0.1:8999/?{url_of(account)}{tail}"]
+
+    pages = []
+    for url in urls:
+        webhook = register_webhook(owner=account, url=url, event_types=["file.deleted"])
+        pages.append(client.get(f"/webhooks/{account.pk}/webhooks/{webhook.pk}/"))
+
+    assert [page.status_code for page in pages] == [200, 200, 200]
+    assert ["See what it received" in page.content.decode() for page in pages] == [not tail, False, False]
