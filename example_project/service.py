@@ -12,7 +12,8 @@ HOST = "127.0.0.1"
 def commands(port: int, receiver_port: int = 0) -> dict[str, Sequence[str]]:
     """Return the command of each program by name. Without a port, there is no receiver."""
     manage = (sys.executable, "manage.py")
-    server, address = (*manage, "runserver", "--noreload"), f"{HOST}:{receiver_port}"
+    server = (*manage, "runserver", "--noreload")
+    receiver = (*server, "--settings=example_project.receiver_settings", f"{HOST}:{receiver_port}")
     celery = (sys.executable, "-m", "celery", "--app", "example_project", "--quiet")
     return {
         "web": (*server, f"{HOST}:{port}"),
@@ -29,7 +30,7 @@ def commands(port: int, receiver_port: int = 0) -> dict[str, Sequence[str]]:
             "--without-heartbeat",
         ),
         "beat": (*celery, "beat", "--pidfile="),
-        **({"receiver": ("env", "ROOT_URLCONF=example_project.receiver", *server, address)} if receiver_port else {}),
+        **({"receiver": receiver} if receiver_port else {}),
     }
 
 

@@ -74,7 +74,7 @@ TEMPLATES = [
     },
 ]
 
-ROOT_URLCONF = env.str("ROOT_URLCONF", default="example_project.urls")  # the receiver has its own
+ROOT_URLCONF = "example_project.urls"
 WSGI_APPLICATION = "example_project.wsgi.application"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 USE_TZ = True

@@ -14,6 +14,7 @@ from example_project import run
 from example_project.processes import Processes
 from example_project.terminal import Terminal
 from tests.support.servers.process import free_port
+from tests.support.waiting import wait_until
 
 from .commands import running
 
@@ -34,6 +35,8 @@ def test_the_service_runs_until_interrupted(variables, port):
         program.wait_for_line(lambda line: line.startswith("worker") and line.endswith("ready."))
 
         assert _log_in(port, "admin", password)
+        wait_until(lambda: run.service.answers(port + run.RECEIVER_DISTANCE), lambda: program.output)
+        assert [_status(port, "/webhooks/"), _status(port + run.RECEIVER_DISTANCE, "/webhooks/")] == [200, 404]
         program.process.send_signal(signal.SIGINT)
 
         assert program.wait() == 0, program.output
@@ -95,6 +98,12 @@ def test_a_dead_program_stops_the_others(variables):
         assert program.wait() == 1
 
     assert re.search("^(worker|beat) ended with status [1-9].*stopping the others", program.lines[-1])
+
+
+def _status(port, path):
+    with requests.Session() as session:
+        session.trust_env = False
+        return session.get(f"http://127.0.0.1:{port}{path}", timeout=20).status_code
 
 
 def _log_in(port, username, password):
