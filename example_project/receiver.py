@@ -60,7 +60,7 @@ register = Library()
 def _signer() -> Signer:
     """Return the signer of the URLs. Its key is random, because the development's SECRET_KEY is public."""
     key = kept_secret(settings.VAR_DIR / KEY_FILE, 32)
-    return Signer(key=key, salt="example_project.receiver", sep=".", fallback_keys=())
+    return Signer(key=key, salt="example_project.receiver", sep=".", fallback_keys=[])
 
 
 def url_of(account: Any) -> str:
@@ -152,8 +152,9 @@ class ReceiverView(View):
         answer = _answer(event, problem, is_failing=inboxes.get(signed, name).is_failing)
         data = json.dumps(event.data, indent=2, ensure_ascii=False)[:MAX_DATA_LENGTH] if event else ""
         texts = (event.type, event.id or "", problem) if event else ("", "", problem)
-        kept = (text[:MAX_TEXT_LENGTH] for text in texts)
-        inboxes.add(signed, name, Received(timezone.now(), *kept, data=data, status=answer.status_code))
+        kind, event_id, problem = (text[:MAX_TEXT_LENGTH] for text in texts)
+        received = Received(timezone.now(), kind, event_id, problem, data, answer.status_code)
+        inboxes.add(signed, name, received)
         return answer
 
     def get(self, request: HttpRequest, signed: str) -> HttpResponse:
