@@ -13,7 +13,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import URLPattern, URLResolver, reverse
 
-from webhooks_app.portal import urls
+from webhooks_app.portal import portal_url, urls
 
 from .conftest import Customer, make_customer
 
@@ -102,7 +102,7 @@ def answers(client: Client, path: str) -> list[tuple[int, str]]:
 
 
 def test_every_route_is_walked() -> None:
-    assert set(names(urls.urlpatterns)) - {"accounts", "link", "link-end"} == set(ROUTES)
+    assert set(names(urls.urlpatterns)) - {"accounts", "link", "link-damaged", "link-end"} == set(ROUTES)
 
 
 @pytest.mark.parametrize("name", READING)
@@ -235,3 +235,16 @@ def test_the_only_account_needs_no_choice(amina: Customer) -> None:
 
     assert response.status_code == 302
     assert response.headers["Location"] == amina.url("overview")
+
+
+def test_links_and_the_catalogue_are_exempt_from_the_login_required_middleware(amina: Customer, settings: Any) -> None:
+    settings.MIDDLEWARE = [*settings.MIDDLEWARE, "django.contrib.auth.middleware.LoginRequiredMiddleware"]
+    visitor, link = Client(), portal_url(amina.user)
+
+    opened = [visitor.get(link), visitor.post(link), visitor.get(amina.url("overview"))]
+
+    assert [each.status_code for each in opened] == [200, 302, 200]
+    assert opened[1].headers["Location"] == amina.url("overview")
+    assert [Client().get(path).status_code for path in ("/event-types/", "/event-types/file.uploaded/")] == [200, 200]
+    for path in ("/webhooks/", *(each for name in ROUTES for each in paths_of(name, amina, amina))):
+        assert Client().get(path).headers["Location"] == f"/accounts/login/?next={path}", path

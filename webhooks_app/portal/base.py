@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from django import forms
 from django.conf import settings as django_settings
 from django.contrib import messages
+from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied, SuspiciousOperation, ValidationError
 from django.db.models import QuerySet
@@ -118,8 +119,9 @@ class SafePage(TemplateView):
     is_closed = False
     requires_login = True
 
-    # `with_csrf` makes Django's check, because a frame has a secret of its own.
-    @method_decorator(csrf_exempt)
+    # `with_csrf` makes Django's check, because a frame has a secret of its own, and `admitted` asks for the login.
+    # LoginRequiredMiddleware would send visitors by link to it, with the link in the URL.
+    @method_decorator([csrf_exempt, login_not_required])
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         hide_values(request)
         _refuse_nul(request)
