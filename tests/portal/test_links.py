@@ -414,6 +414,36 @@ def test_an_unopened_link_is_in_no_log_and_no_report(amina: Customer, caplog: An
     opened(url)
 
 
+@pytest.mark.parametrize("added", [">", ")./", "%3E%0A", "&gt;"])
+def test_a_link_to_which_a_mail_program_added_characters_opens(amina: Customer, added: str) -> None:
+    for url in (f"{portal_url(amina.user)}{added}", f"{portal_url(amina.user)[:-1]}{added}"):
+        assert opened(url).get(amina.url("overview")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(lambda url: url[:-2], id="cut short"),
+        pytest.param(lambda url: f"{url[:-1]}AA/", id="longer"),
+        pytest.param(lambda url: f"{url[:60]}=%0A{url[60:]}", id="broken line"),
+        pytest.param(lambda url: url.replace(":", "%3B"), id="another separator"),
+        pytest.param(lambda url: url.replace("lnk_", "%3Clnk_x"), id="characters before"),
+    ],
+)
+def test_a_damaged_link_is_not_valid_and_in_no_log(amina: Customer, caplog: Any, damage: Any) -> None:
+    caplog.set_level(logging.DEBUG)
+    url = portal_url(amina.user)
+    pk, signature = url.split("/")[-2].split(":")
+
+    found = [Client().get(damage(url)), Client().post(damage(url)), Client().get(f"{damage(url)}?x")]
+
+    assert [each.status_code for each in found] == [404, 404, 404]
+    assert all("This link is no longer valid." in each.text for each in found)
+    assert len(caplog.records) >= len(found)
+    assert not [part for part in (pk, pk[:20], signature, signature[:20]) if part in caplog.text]
+    opened(url)
+
+
 @pytest.mark.django_db(transaction=True)
 def test_a_secret_shown_in_one_tab_of_a_link_is_not_kept_by_another(amina: Customer) -> None:
     client = opened(portal_url(amina.user, rights=ALL))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from datetime import timedelta
 from secrets import token_hex
@@ -25,6 +26,10 @@ PROBE = "webhooks_portal_probe_token"
 """A cookie that shows whether the browser returns cookies, before the link is used up. It is the CSRF secret too."""
 
 PROBE_LENGTH = 32
+
+TEXT = re.compile(r"lnk_[0-9a-f]{32}:[\w-]{43}(?![\w-])")
+FROM_TEXT_ON = re.compile(r"lnk_[\s\S]*")
+"""A link, whole or damaged, with all that follows in a path or a header."""
 
 NO_LONGER_VALID = _(
     "This link is no longer valid. Each link can be opened once, within a short time. Ask for a new one."
@@ -67,12 +72,14 @@ class LinkPage(SafePage):
 
     def setup(self, request: HttpRequest, *args: Any, **kwargs: Any) -> None:
         super().setup(request, *args, **kwargs)
+        found = TEXT.search(kwargs["token"])  # mail programs may add characters after the link
+        self.text = found[0] if found else ""
+        self.address = reverse("webhooks_portal:link", args=(self.text,)) if self.text else ""
         # Django's log and error reports have the path of a refused request, where others could read an unopened link.
-        self.address = request.path
-        request.META = {name: _without(kwargs["token"], value) for name, value in request.META.items()}
-        request.path, request.path_info = (
-            _without(kwargs["token"], each) for each in (request.path, request.path_info)
-        )
+        request.META = {
+            name: value if name == "HTTP_COOKIE" else _masked(value) for name, value in request.META.items()
+        }
+        request.path, request.path_info = _masked(request.path), _masked(request.path_info)
 
     def serves(self, session: LinkSession) -> bool:
         return True
@@ -81,6 +88,15 @@ class LinkPage(SafePage):
         return True
 
     def guarded(self, answer: Callable[[HttpRequest], HttpResponseBase]) -> HttpResponseBase:
+        response = self._guarded(answer)
+        # With this policy a Referer has only the host. With `no-referrer`, the form would lose its Origin, too.
+        response.headers["Referrer-Policy"] = "strict-origin"
+        response.headers["X-Robots-Tag"] = "noindex"
+        return response
+
+    def _guarded(self, answer: Callable[[HttpRequest], HttpResponseBase]) -> HttpResponseBase:
+        if not self.text:
+            return self.closed(NO_LONGER_VALID, status=404)
         given = self.request.COOKIES.get(PROBE, "")
         self.probe = given if len(given) == PROBE_LENGTH and given.isascii() and given.isalnum() else ""
         if self.request.method == "POST" and not self.probe:
@@ -89,14 +105,10 @@ class LinkPage(SafePage):
         return with_csrf(self.request, self.probe, answer)
 
     def admitted(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        response = self.answer(request, *args, **kwargs)
-        # With this policy a Referer has only the host. With `no-referrer`, the form would lose its Origin, too.
-        response.headers["Referrer-Policy"] = "strict-origin"
-        response.headers["X-Robots-Tag"] = "noindex"
-        return response
+        return self.answer(request, *args, **kwargs)
 
     def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        link = PortalLink.objects.with_text(kwargs["token"])
+        link = PortalLink.objects.with_text(self.text)
         if link is not None and self.link is not None and self.link.link.pk == link.pk:
             return HttpResponseRedirect(first_page(link))
         found = usable(link) if link is not None and link.opened_at is None else None
@@ -107,7 +119,7 @@ class LinkPage(SafePage):
         return response
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        link = PortalLink.objects.with_text(kwargs["token"])
+        link = PortalLink.objects.with_text(self.text)
         if link is None or usable(link) is None:
             return self.closed(NO_LONGER_VALID, status=404)
         session = open_link(link, is_framed=is_framed(request))
@@ -144,8 +156,8 @@ class EndPage(SafePage):
         return response
 
 
-def _without(token: str, value: Any) -> Any:
-    return value.replace(token, "lnk_…") if isinstance(value, str) else value
+def _masked(value: Any) -> Any:
+    return FROM_TEXT_ON.sub("lnk_…", value) if isinstance(value, str) else value
 
 
 def first_page(link: PortalLink) -> str:

@@ -40,6 +40,7 @@ account = [
 urlpatterns = [
     path("", overview.AccountsPage.as_view(), name="accounts"),
     re_path(r"^link/(?P<token>lnk_[0-9a-f]{32}:[\w-]{43})/$", links.LinkPage.as_view(), name="link"),
+    re_path(r"^link/(?P<token>[\s\S]*lnk_[\s\S]*)$", links.LinkPage.as_view(), name="link-damaged"),
     path("link/end/", links.EndPage.as_view(), name="link-end"),
     path("<str:owner>/", include(account)),
 ]
