@@ -65,12 +65,20 @@ def create_link(
     BaseOwners.check(owners(), owner)
     given = list(rights)
     if not _is_page(owner, page):
-        raise ValueError(f"{page[:100]!r} is not the path of a page. Pass the part after the overview: 'deliveries/'.")
+        raise ValueError(
+            f"{page[:100]!r} is not the path of a page with the owner in its URL. "
+            "Pass the part after the overview: 'deliveries/'."
+        )
     if unknown := [name for name in given if name not in RIGHTS]:
         raise ValueError(f"{unknown[0]!r} is not a right. Pass a list of: {', '.join(RIGHTS)}.")
     if not timedelta(0) < expires <= MAX_AGE:
         raise ValueError(f"expires is {expires}, but must be positive, and at most {MAX_AGE.days} days.")
-    fields = {"owner": owner, "user": user, "rights": [name for name in RIGHTS if name in given], "path": page}
+    fields = {
+        "owner": owner,
+        "user": user,
+        "rights": [name for name in RIGHTS if name in ("read", *given)],
+        "path": page,
+    }
     for right in (CREATE_LINK, *rights_within(PortalLink(**fields).access)):
         actor.require(right, owner.pk)
     with acting(actor), writing(router.db_for_write(PortalLink), PortalLink):
@@ -94,7 +102,7 @@ def _is_page(owner: Any, page: str) -> bool:
         found = resolve(f"/{overview.removeprefix(get_script_prefix())}{path}")
     except Resolver404:
         return False
-    return found.namespace == "webhooks_portal" and "owner" in found.kwargs
+    return str(found.kwargs.get("owner")) == str(owner.pk)  # also a page of the project's own, outside the namespace
 
 
 def open_link(link: PortalLink, *, is_framed: bool) -> Masked | None:

@@ -136,7 +136,7 @@ class SafePage(TemplateView):
 
     def serves(self, session: LinkSession) -> bool:
         """Return True if the page belongs to the owner of this link. Others belong to the user who is logged in."""
-        return bool(self.kwargs.get("owner") == str(session.owner.pk))
+        return str(self.kwargs.get("owner")) == str(session.owner.pk)
 
     def may_be_framed(self) -> bool:
         return self.is_closed or (self.link is not None and self.link.link.is_framed)
