@@ -39,10 +39,11 @@ def test_a_link_is_printed_and_opens_the_page_with_its_rights(run: Run, webhook:
 def test_a_link_is_audited_and_limited_to_a_user(run: Run, owner: Any, django_user_model: Any) -> None:
     user = django_user_model.objects.create_user("clara")
 
-    run("create_portal_link", owner.username, "--user", "clara", "--expires-minutes", "60")
+    printed = run("create_portal_link", owner.username, "--user", "clara", "--expires-minutes", "60")
 
     link, entry = PortalLink.objects.get(), AuditEntry.objects.filter(action="portal_link.created").get()
     assert (link.user, link.rights) == (user, ["read"])
+    assert f"Open it before {link.expires_at:%Y-%m-%d %H:%M} UTC. It works once; the visit lasts" in printed.stderr
     assert (link.expires_at - link.created_at).total_seconds() == pytest.approx(3600, abs=1)
     assert (entry.subject, entry.via, entry.owner_id) == (link.pk, "command", owner.pk)
 
@@ -50,6 +51,7 @@ def test_a_link_is_audited_and_limited_to_a_user(run: Run, owner: Any, django_us
 @pytest.mark.parametrize(
     ("options", "said"),
     [
+        pytest.param(["--rights", ""], "--rights is empty. Pass any of: read, manage, secrets", id="no right"),
         pytest.param(["--rights", "admin"], "'admin' is not a right", id="right"),
         pytest.param(["--page", "nowhere/"], "'nowhere/' is not the path of a page", id="page"),
         pytest.param(["--user", "nobody"], "No user has the username 'nobody'", id="user"),
@@ -61,6 +63,13 @@ def test_wrong_options_are_refused(run: Run, owner: Any, options: list[str], sai
         run("create_portal_link", owner.username, *options)
 
     assert not PortalLink.objects.exists()
+
+
+def test_the_right_to_read_is_always_included(run: Run, owner: Any) -> None:
+    printed = run("create_portal_link", owner.username, "--rights", "manage")
+
+    assert "with the rights read, manage." in printed.stderr
+    assert PortalLink.objects.get().rights == ["read", "manage"]
 
 
 @pytest.mark.urls(__name__)

@@ -51,6 +51,8 @@ class Command(WebhooksCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         owner = get_owner(options["owner"])
         rights = options["rights"].replace(",", " ").split()
+        if not rights:
+            raise CommandError(f"--rights is empty. Pass any of: {', '.join(RIGHTS)}.")
         if not 1 <= options["expires_minutes"] <= MAX_MINUTES:
             raise CommandError(f"--expires-minutes is {options['expires_minutes']}, but must be 1 to {MAX_MINUTES}.")
         expires = timedelta(minutes=options["expires_minutes"])
@@ -71,7 +73,7 @@ class Command(WebhooksCommand):
                 "Your URLs have no customers' pages. Add path('webhooks/', include('webhooks_app.portal.urls'))."
             ) from None
         self.note(f"Link {link.pk} to the pages of {owners().label(owner)}, with the rights {', '.join(link.rights)}.")
-        self.note(f"It opens them once, for an hour, until {link.expires_at:%Y-%m-%d %H:%M} UTC.")
+        self.note(f"Open it before {link.expires_at:%Y-%m-%d %H:%M} UTC. It works once; the visit lasts an hour.")
         self.result(f"{options['site'].rstrip('/')}{path}")
 
 
