@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.test import Client
+from django.urls import include, path, reverse
 from django.utils import timezone
 
 from webhooks_app.models import AuditEntry, Delivery, PortalLink, Webhook
+from webhooks_app.portal.webhooks import WebhookPage
 
 from .conftest import SECRET, Page, shown_messages, shows, text
 
@@ -26,6 +28,13 @@ PERMISSIONS = {
     "revoke_previous_secret": "rotate_webhook_secret",
     "delete_selected": "delete_webhook",
 }
+
+
+class OwnWebhookPage(WebhookPage):
+    """A page that a project has replaced, as in the guide."""
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        return super().get_context_data(**kwargs) | {"title": "Integration"}
 
 
 def make_ready(webhook: Webhook, action: str) -> None:
@@ -152,10 +161,57 @@ def test_a_link_to_the_pages_of_the_customer_is_shown_and_audited(superuser: Pag
     customer.get(url)
 
     assert shows(answer, answer.context["secret"])
+    assert shows(superuser.client.get(answer.request["PATH_INFO"]), "It has already been shown")  # a reload
     assert customer.post(url).headers["Location"] == f"/webhooks/{webhook.owner_id}/webhooks/{webhook.pk}/"
     created = AuditEntry.objects.filter(action="portal_link.created").get()
     assert (created.owner_id, created.actor_name, created.via) == (webhook.owner_id, "root", "console")
     assert created.changes == {"rights": [None, ["read", "manage"]]}
+
+
+def test_a_form_for_a_link_that_is_sent_twice_creates_one(superuser: Page, webhook: Webhook) -> None:
+    form = {"rights": "read", "minutes": "15", "submission": "a token of the form", "action": "link_to_pages"}
+    post = {"confirmed": "yes", "_selected_action": webhook.pk, **form}
+    answers = [superuser.client.post(reverse("admin:webhooks_app_webhook_changelist"), post) for _ in range(2)]
+
+    assert answers[0].headers["Location"] == answers[1].headers["Location"]
+    assert PortalLink.objects.count() == 1
+    assert shows(superuser.client.get(answers[1].headers["Location"]), "http://testserver/webhooks/link/lnk_")
+
+
+def test_a_link_is_shown_only_to_those_who_may_create_it(
+    superuser: Page, staff: Callable[..., Page], new_webhook: Callable[..., Webhook]
+) -> None:
+    page = staff("amina", "view_webhook")
+    own, foreign = new_webhook(page.user), new_webhook(superuser.user)
+
+    statuses = [
+        page.client.get(reverse("admin:webhooks_app_webhook_link", args=(pk, "token"))).status_code
+        for pk in (own.pk, foreign.pk, "wh_" + "0" * 32)
+    ]
+
+    assert statuses == [403, 404, 404]
+
+
+@pytest.mark.parametrize(("argument", "created"), [("owner", 1), ("account", 0)])
+def test_a_link_opens_a_replaced_page_whose_url_names_the_owner(
+    superuser: Page, webhook: Webhook, settings: Any, argument: str, created: int
+) -> None:
+    settings.ROOT_URLCONF = (
+        path(f"webhooks/<str:{argument}>/webhooks/<str:pk>/", OwnWebhookPage.as_view()),
+        path("", include("tests.urls")),
+    )
+
+    answer = superuser.act("link_to_pages", webhook, confirmed=True, rights="read", minutes="15")
+
+    assert PortalLink.objects.count() == created
+    if created:
+        url, customer = answer.context["secret"].removeprefix("http://testserver"), Client()
+        customer.get(url)
+        assert "Integration" in customer.post(url, follow=True).text
+    else:
+        assert shown_messages(answer) == [
+            "The URL of the webhook's page, which your project has replaced, has no argument with the name owner."
+        ]
 
 
 def test_a_link_gives_no_more_than_its_creator_may_do(

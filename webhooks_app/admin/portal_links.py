@@ -8,21 +8,24 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
+from django.contrib.admin.utils import unquote
+from django.core.exceptions import PermissionDenied, ValidationError
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import Http404, HttpRequest
 from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
-from django.urls import NoReverseMatch, reverse
+from django.urls import NoReverseMatch, URLPattern, path, reverse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..error_reports import hide_values
 from ..models import PortalLink, Webhook
-from ..operations import rights
 from ..operations.actors import BaseActor
 from ..operations.portal_links import create_link, path_of
+from ..operations.rights import CREATE_LINK
 from ..owners import owners
-from .actions import ActingAdmin
+from ..pages.shown_once import new_submission, show_once, shown_by_first, take
+from .actions import ActingAdmin, explaining
 from .display import page_of
 
 
@@ -44,17 +47,25 @@ class LinkForm(forms.Form):
         coerce=int,
         initial=15,
     )
+    submission = forms.CharField(required=False, widget=forms.HiddenInput, initial=new_submission)
 
 
 class PortalLinks(ActingAdmin):
     """To be mixed into the admin of webhooks."""
 
+    def get_urls(self) -> list[URLPattern]:
+        name = f"{self.opts.app_label}_{self.opts.model_name}_link"
+        view = self.admin_site.admin_view(self.link_view)
+        return [path("<path:object_id>/link/<str:token>/", view, name=name), *super().get_urls()]
+
     def has_link_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return _has_pages() and self.may(request, rights.CREATE_LINK, obj)
+        return _has_pages() and self.may(request, CREATE_LINK, obj)
 
     @admin.action(description=_("Create a link to the customer's pages"), permissions=["link"])
     def link_to_pages(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
         hide_values(request)
+        if (already_done := shown_by_first(request)) is not None:
+            return already_done
         if queryset.count() != 1:
             self.message_user(request, gettext("Select one webhook."), messages.ERROR)
             return None
@@ -64,26 +75,42 @@ class PortalLinks(ActingAdmin):
             return self.ask(request, queryset, action="link_to_pages", question=question, form=form)
         given = {"rights": form.cleaned_data["rights"].split(","), "minutes": form.cleaned_data["minutes"]}
         done = self.carry_out(request, queryset, partial(_link, **given), history=gettext("Created the link."))
-        return self._shown(request, *done[0]) if done else None
+        if not done:
+            return None
+        ((webhook, link),) = done
+        url = request.build_absolute_uri(path_of(link))
+        return show_once(request, url, lambda token: self.page_url(webhook, "link", token))
 
-    def _shown(self, request: HttpRequest, webhook: Webhook, link: PortalLink) -> TemplateResponse:
-        page = page_of(
+    @explaining
+    def link_view(self, request: HttpRequest, object_id: str, token: str) -> TemplateResponse:
+        """Show a link, or a note that it was already shown. The token is valid only in the same session."""
+        hide_values(request)
+        webhook = self.get_object(request, unquote(object_id))
+        if webhook is None:
+            raise Http404
+        if not self.has_link_permission(request, webhook):
+            raise PermissionDenied
+        url = take(request, token)
+        title = gettext("Link to the pages of %(owner)s") % {"owner": owners().label(webhook.owner)}
+        return page_of(
             self,
             request,
             "shown_once",
-            title=gettext("Link to the pages of %(owner)s") % {"owner": owners().label(webhook.owner)},
-            secret=request.build_absolute_uri(path_of(link)),
+            title=title if url else gettext("Already shown"),
+            secret=url,
             item=webhook,
             item_url=self.page_url(webhook),
         )
-        page["Cache-Control"] = "no-store, private"
-        return page
 
 
 def _link(webhook: Webhook, *, actor: BaseActor, rights: list[str], minutes: int) -> PortalLink:
     """Create a link that opens the page of the webhook."""
-    age = timedelta(minutes=minutes)
-    return create_link(webhook.owner, actor=actor, rights=rights, expires=age, page=f"webhooks/{webhook.pk}/")
+    page, age = f"webhooks/{webhook.pk}/", timedelta(minutes=minutes)
+    try:
+        return create_link(webhook.owner, actor=actor, rights=rights, expires=age, page=page)
+    except ValueError:
+        text = _("The URL of the webhook's page, which your project has replaced, has no argument with the name owner.")
+        raise ValidationError(text) from None
 
 
 def _has_pages() -> bool:
