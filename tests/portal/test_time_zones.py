@@ -6,9 +6,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from django.test import RequestFactory
 from django.utils import timezone
 
 from webhooks_app.models import Delivery, Webhook
+from webhooks_app.portal.base import in_zone_of
 from webhooks_app.protocol.ids import new_id
 
 from .conftest import Customer
@@ -59,3 +61,23 @@ def test_the_zone_that_the_project_chose_remains(amina: Customer, settings: Any,
         shown = text(amina.get("overview"))
 
     assert f"Time zone: {zone}" in shown
+
+
+def test_a_zone_counts_as_chosen_until_django_deactivates_it(rf: RequestFactory) -> None:
+    """The pages read a private variable of Django's, which must exist only while a zone is active."""
+    request = rf.get("/", headers={"Cookie": "webhooks_timezone=Asia/Tokyo"})
+
+    def zone() -> str:
+        with in_zone_of(request):
+            return timezone.get_current_timezone_name()
+
+    found = [zone()]
+    timezone.activate("UTC")
+    found.append(zone())
+    timezone.deactivate()
+    found.append(zone())
+    with timezone.override("Europe/Berlin"):
+        found.append(zone())
+    found.append(zone())
+
+    assert found == ["Asia/Tokyo", "UTC", "Asia/Tokyo", "Europe/Berlin", "Asia/Tokyo"]
