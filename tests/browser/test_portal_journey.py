@@ -10,6 +10,7 @@ from playwright.sync_api import Browser, Page
 
 from ..example_project.commands import running
 from ..support.servers.process import free_port
+from ..support.waiting import wait_until
 from .conftest import EXPECT_MILLISECONDS
 from .inspection import LOOKS, keep_picture, problems_of
 from .operator import Operator
@@ -50,6 +51,13 @@ def problems_in_each_look(tab: Page, name: str) -> list[str]:
     tab.set_viewport_size({"width": LOOKS[0].width, "height": LOOKS[0].height})
     tab.emulate_media(color_scheme="light")
     return found
+
+
+def event_types(customer: Operator, state: str) -> list[str]:
+    """Return the event types of the deliveries in this state in the list, without those of test events."""
+    rows = customer.row(state).all()
+    types = [row.get_by_role("cell").nth(2).inner_text() for row in rows]
+    return sorted(each for each in types if "(" not in each)
 
 
 def test_the_sign_up_looks_well(browser: Browser, service: str) -> None:
@@ -117,6 +125,11 @@ def test_a_new_customer_tests_and_repairs_a_webhook(browser: Browser, service: s
         repaired = customer.row("ppt.generation.completed").filter(has_text="200")
         repaired.first.wait_for(timeout=EXPECT_MILLISECONDS)
         assert "verified" in repaired.first.inner_text()
+        customer.follows("Page of the webhook")
+        customer.follows("Deliveries")
+        missed = event_types(customer, "given up")
+        assert missed == ["ppt.generation.completed", "ppt.generation.started"]
+        wait_until(lambda: bool(customer.tab.reload()) and event_types(customer, "succeeded") == missed)
 
 
 def test_a_webhook_is_created_and_tested_by_the_keyboard_alone(browser: Browser, service: str) -> None:
