@@ -76,6 +76,7 @@ MORE_ARGS = {
     "act": {"webhook": "disable", "delivery": "redeliver", "apikey": "revoke", "replay": "cancel", "problem": "ignore"},
     "live": {"webhook": "recent"},
     "shown": dict.fromkeys(("webhook", "apikey"), "token"),
+    "link": {"webhook": "token"},
 }
 """Further parts of a page's URL."""
 READ_ONLY = (
@@ -101,7 +102,7 @@ def address(rows: dict[str, Any], model: str, page: str, of_row: bool) -> tuple[
 def test_the_walk_knows_every_page_and_action() -> None:
     usual = {"changelist", "add", "history", "delete", "change"}
     assert {page for _, page, _ in PAGES} == {*usual, "act", *MORE_ARGS, *READ_ONLY}
-    assert len(PAGES) == 26 + 6 + 5 + 8 + 7 + 3 + 2
+    assert len(PAGES) == 27 + 6 + 5 + 8 + 7 + 3 + 2
     assert len(ACTIONS) >= 12
 
 

@@ -119,7 +119,7 @@ def test_no_page_shows_the_service_or_another_account_to_other_staff(
     for model, name, of_row in PAGES:
         if name == "export":
             found[f"{model} {name}"] = page.post(model, name, format="csv")
-        elif name not in ("act", "shown", "check_url"):
+        elif name not in ("act", "shown", "link", "check_url"):
             found[f"{model} {name}"] = page.get(model, name, *address(rows, model, name, of_row))
     for section in ("deliveries", "settings", "verification"):
         found[section] = page.get("webhook", "change", own.pk, section=section)

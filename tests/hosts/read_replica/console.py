@@ -31,7 +31,7 @@ NOT_FOR_MEMBERS = {"webhooks_app_operations_changelist"}
 WEBHOOK = {"url": f"{URL}new", "event_types": EVENT_TYPE, "signatures": "native"}
 EXPORT = {"format": "csv"}
 KEY = {"name": "new", "scopes": ["webhooks:read"], "expires_at": "2999-01-01T00:00:00"}
-ELSEWHERE = {"webhooks_app_webhook_shown", "webhooks_app_apikey_shown"}
+ELSEWHERE = {"webhooks_app_webhook_shown", "webhooks_app_webhook_link", "webhooks_app_apikey_shown"}
 """Pages to which the forms and actions with a new secret redirect."""
 FORBIDDEN = {
     f"webhooks_app_{model}_{page}"
