@@ -24,6 +24,7 @@ CALLS = {
     "create_api_key": lambda s: (s.name, *CREATE_USER),
     "create_api_key --create-user": lambda s: (s.name if ARE_GROUPS else f"{s.name}-new", *CREATE_USER),
     "create_api_key by key": lambda s: (str(s.owner.pk),),
+    "create_portal_link": lambda s: (s.name, "--rights", "manage"),
     "emit_event": lambda s: (EVENT_TYPE, "--owner", s.name, "--data", json.dumps(DATA)),
     "estimate_capacity": lambda s: ("--events", "5"),
     "explain_event": lambda s: (s.event.pk,),
@@ -47,6 +48,7 @@ CALLS = {
 
 EXPECTED = {
     "create_api_key": "whk_",
+    "create_portal_link": "/webhooks/link/lnk_",
     "emit_event": "evt_",
     "explain_event": " sent (dlv_",
     "forget_webhook_owner": "Deleted 1 webhook",

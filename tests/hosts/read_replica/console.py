@@ -107,6 +107,8 @@ def row(model, action, subject):
 
 def form(model, action, subject):
     extra = {"event_type": EVENT_TYPE, "event_data": '{"order": "ord_1", "amount": 1}'} if action == "send_test" else {}
+    if action == "link_to_pages":
+        extra = {"rights": "read", "minutes": "15"}
     if action == "try_filter":
         extra = {"event_id": subject.event.pk, "filter": '{"amount": 4200}'}
     return {"confirmed": "yes", "post": "yes", **extra}
