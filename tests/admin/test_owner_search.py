@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from webhooks_app.admin.owner_fields import MAX_SUGGESTED
 from webhooks_app.models import Webhook
-from webhooks_app.owners import UserOwners
+from webhooks_app.owners import BaseOwners, UserOwners
 
 from .conftest import Page, shown_messages, shows, text
 
@@ -24,6 +26,18 @@ class StaffOwners(UserOwners):
 
     def visible_to(self, user: Any) -> Any:
         return get_user_model().objects.filter(username__startswith="customer")
+
+
+class FirstNames(UserOwners):
+    """Accounts have names that are not unique, and staff act for some of them."""
+
+    name_field = "first_name"
+
+    def named(self, name: str) -> Any:
+        return BaseOwners.named(self, name)
+
+    def visible_to(self, user: Any) -> Any:
+        return get_user_model().objects.filter(last_name="own")
 
 
 @pytest.fixture
@@ -103,6 +117,39 @@ def test_few_owners_are_a_choice(staff: Callable[..., Page], customers: list[Any
 
     assert '<select name="owner"' in form
     assert form.count(">customer-") == 5
+
+
+def test_a_single_character_is_searched_at_the_beginning_only(superuser: Page, customers: list[Any]) -> None:
+    get_user_model().objects.create_user("x-1")
+
+    assert found(superuser, "x") == ["x-1"]
+    assert found(superuser, "u") == []
+
+
+@pytest.mark.parametrize("term", ["", "customer-0"])
+def test_suggestions_need_no_search_inside_names(superuser: Page, customers: list[Any], term: str) -> None:
+    with CaptureQueriesContext(connection) as captured:
+        assert len(found(superuser, term)) == MAX_SUGGESTED
+
+    (asked,) = [each["sql"] for each in captured if "username" in each["sql"] and "LIMIT 51" in each["sql"]]
+    assert "CASE" not in asked
+    assert "LIKE '%" not in asked
+
+
+def test_staff_find_their_account_among_many_of_the_same_name(
+    staff: Callable[..., Page], customers: list[Any], settings: Any
+) -> None:
+    users = get_user_model().objects
+    users.update(first_name="Ann")
+    users.filter(username__gt="customer-059").update(last_name="own")
+    own = users.get(username="customer-119")
+    users.filter(last_name="own").exclude(pk=own.pk).update(first_name="Bob")
+    settings.WEBHOOKS_OWNERS = f"{__name__}.FirstNames"
+    page = staff("berta", "add_webhook", "view_webhook")
+
+    created = page.post("webhook", "add", owner="Ann", **FORM)
+
+    assert Webhook.objects.get().owner == own, shown_messages(created)
 
 
 def test_a_search_with_nul_is_refused(superuser: Page) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from django import forms
 from django.core.exceptions import PermissionDenied
-from django.db.models import Case, QuerySet, TextChoices, Value, When
+from django.db.models import QuerySet, TextChoices
 from django.http import HttpRequest, JsonResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.text import format_lazy
@@ -30,6 +30,9 @@ MAX_SUGGESTED = 50
 MAX_TERM = 254
 """Characters of a search: the length of the longest name."""
 
+MIN_PART = 2
+"""Characters from which a text is also searched inside names, for which no index helps."""
+
 
 @dataclass(frozen=True, slots=True)
 class Suggestions:
@@ -42,9 +45,10 @@ class Suggestions:
     @classmethod
     def among(cls, rows: QuerySet[Any], text: str = "") -> Suggestions:
         name = owners().name_field
-        begins = Case(When(**{f"{name}__istartswith": text}, then=Value(0)), default=Value(1))
-        found = rows.filter(**{f"{name}__icontains": text}) if text else rows
-        some = list(found.order_by(begins, name)[: MAX_SUGGESTED + 1])
+        ordered, begins, most = rows.order_by(name), {f"{name}__istartswith": text}, MAX_SUGGESTED + 1
+        some = list(ordered.filter(**begins if text else {})[:most])
+        if len(text) >= MIN_PART and len(some) < most:
+            some += ordered.filter(**{f"{name}__icontains": text}).exclude(**begins)[: most - len(some)]
         return cls(
             [(str(getattr(owner, name)), _label(owner)) for owner in some[:MAX_SUGGESTED]],
             has_more=len(some) > MAX_SUGGESTED,
@@ -89,8 +93,8 @@ class OwnerNameField(forms.CharField):
         text = super().clean(value)
         if not text:
             return None
-        named = [owner.pk for owner in owners().found(text)[:MAX_FOUND]]
-        found = list(self.rows.filter(pk__in=named))
+        named = owners().found(text).order_by().values("pk")
+        found = list(self.rows.filter(pk__in=named).order_by("pk")[:MAX_FOUND])
         if not found:
             raise forms.ValidationError(_("There is no account named “%(name)s”."), params={"name": text})
         if len(found) > 1:
