@@ -249,6 +249,38 @@ def test_the_latest_events_of_each_webhook_are_counted(
     assert shows(superuser.get("problem", "impact"), "at least 8")
 
 
+def test_events_that_were_retried_for_long_are_counted(
+    superuser: Page, webhook: Webhook, new_webhook: Any, give_up: Callable[..., Delivery], monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(given_up, "MOST_GIVEN_UP", 4)
+    for each in (webhook, new_webhook(None)):
+        make_problem(each, 503)
+    give_up(503)
+    for _ in range(2):
+        give_up(503, ago=timedelta(hours=3))
+    for _ in range(3):
+        give_up(503, kind="notice")
+
+    assert rows(superuser, "hits") == {"amina": (1, 1, 1, False), "the platform": (1, 1, 0, False)}
+
+
+def test_a_number_that_was_not_read_is_not_called_zero(
+    superuser: Page, webhook: Webhook, new_webhook: Any, give_up: Callable[..., Delivery], monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(given_up, "MAX_RANGES", 1)
+    WebhookHealth.objects.create(webhook=webhook, recent={"hour": {"given_up": 1}})
+    for each in (webhook, new_webhook(None)):
+        make_problem(each, 503)
+    give_up(503)
+
+    page = superuser.get("problem", "impact")
+
+    assert rows(superuser, "hits") == {"amina": (1, 1, 1, False), "the platform": (1, 1, 0, True)}
+    assert shows(page, "at least 1")
+    assert not shows(page, "at least 0")
+    assert text(page).count("\N{EN DASH}\n</td>") == 1
+
+
 def test_the_cause_of_an_unverified_url_is_not_counted_for_its_owner(
     staff: Callable[..., Page], superuser: Page, new_webhook: Any, give_up: Callable[..., Delivery]
 ) -> None:

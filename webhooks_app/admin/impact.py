@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -53,7 +54,7 @@ class Hit:
     webhooks: dict[str, Webhook] = field(default_factory=dict)
     missed: int = 0
     has_more: bool = False
-    """Whether a webhook has missed more events than were counted."""
+    """Whether a webhook may have missed more events than were counted."""
     given_up: int = 0
 
     def add(self, webhook: Webhook, missed: int, *, has_more: bool) -> None:
@@ -136,12 +137,17 @@ class ImpactPage(OwnedAdmin):
         missed, more = missed_events(
             [webhook.pk for webhook in most_first], _since(window), is_for_owner=not manages_all(request)
         )
+        of_webhook: defaultdict[str, dict[Cause, int]] = defaultdict(dict)
+        for (pk, cause), number in missed.items():
+            if is_meant(wanted, cause):
+                of_webhook[pk][cause] = number
         accounts: dict[Any, Hit] = {}
         by_cause: dict[Cause, Hit] = {}
         for webhook, number in given_up.items():
-            found = {cause: missed[webhook.pk, cause] for cause in causes[webhook.pk]}
-            found |= {cause: n for (pk, cause), n in missed.items() if pk == webhook.pk and is_meant(wanted, cause)}
-            of_account = accounts.setdefault(webhook.owner_id, self._account(webhook, window, wanted))
+            found = {**dict.fromkeys(causes[webhook.pk], 0), **of_webhook[webhook.pk]}
+            if webhook.owner_id not in accounts:
+                accounts[webhook.owner_id] = self._account(webhook, window, wanted)
+            of_account = accounts[webhook.owner_id]
             of_account.given_up += number
             of_account.add(webhook, sum(found.values()), has_more=webhook.pk in more)
             for cause, events in found.items():

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple, TypeAlias
 
 from django.db.models import OuterRef, Subquery
 
+from ..configured import known_policies
 from ..models import Delivery, DeliveryAttempt
 from ..models.keyset import MAX_RANGES, Parts, newest_of_each
 from ..models.problem import Cause
+from ..protocol.ids import first_id_at
 
 MOST_GIVEN_UP = 1200
 """Given-up deliveries that are read, the latest of each webhook."""
@@ -23,7 +25,10 @@ LAST_ID = "dlv_" + "f" * 32
 
 State = Delivery.State
 
-Missed: TypeAlias = "Counter[tuple[str, Cause]]"
+WAITS = timedelta(hours=1)
+"""Time for attempts and in the queue, besides the delays of retries. Longer pauses are not considered."""
+
+MissedByCause: TypeAlias = "Counter[tuple[str, Cause]]"
 """Numbers of events by webhook and cause."""
 
 
@@ -31,7 +36,6 @@ class GivenUp(NamedTuple):
     pk: str
     webhook_id: str
     event_id: str | None
-    kind: str
     state: str
     result: str
     is_masked: bool
@@ -40,7 +44,7 @@ class GivenUp(NamedTuple):
     status: int | None
 
 
-def missed_events(webhook_ids: Sequence[str], since: datetime, *, is_for_owner: bool) -> tuple[Missed, set[str]]:
+def missed_events(webhook_ids: Sequence[str], since: datetime, *, is_for_owner: bool) -> tuple[MissedByCause, set[str]]:
     """Count the events that these webhooks have missed; also return the webhooks that may have missed more.
 
     An event is missed if its delivery was given up since then, and is neither sent again with success nor about to be.
@@ -57,6 +61,8 @@ def _given_up(webhook_ids: Sequence[str], since: datetime) -> tuple[list[GivenUp
     """Return the latest deliveries given up since then, newest first, and the webhooks that may have more of them."""
     rows = Delivery.objects.all()
     rows = rows.in_state(State.GIVEN_UP) if rows.is_listed(State.GIVEN_UP) else rows
+    # Deliveries are ordered by their creation, and short retries end before older long ones.
+    rows = rows.filter(pk__gte=first_id_at("dlv", since - _longest_span()), kind=Delivery.Kind.EVENT)
     found: list[GivenUp] = []
     unread, left, after = list(webhook_ids[:MAX_RANGES]), MOST_GIVEN_UP, 0
     for _round in range(ROUNDS):
@@ -67,17 +73,23 @@ def _given_up(webhook_ids: Sequence[str], since: datetime) -> tuple[list[GivenUp
         found += read
         left, after = left - len(read), after + share
         numbers = Counter(each.webhook_id for each in read)
-        oldest = {each.webhook_id: each.finished_at or since for each in read}
-        unread = [pk for pk in unread if numbers[pk] == share and oldest[pk] >= since]
-    is_it = (State.GIVEN_UP, Delivery.Kind.EVENT)
-    recent = [each for each in found if (each.state, each.kind) == is_it and (each.finished_at or since) >= since]
+        unread = [pk for pk in unread if numbers[pk] == share]
+    recent = [each for each in found if each.state == State.GIVEN_UP and (each.finished_at or since) >= since]
     return sorted(recent, key=lambda each: each.pk, reverse=True), {*unread, *webhook_ids[MAX_RANGES:]}
+
+
+def _longest_span() -> timedelta:
+    """Return the longest time between the creation of a delivery and giving it up."""
+    return WAITS + max(
+        sum((max(delay * (1 + policy.jitter), policy.max_retry_after) for delay in policy.delays), timedelta())
+        for policy in known_policies().values()
+    )
 
 
 def _read(ids: Sequence[str]) -> Iterator[GivenUp]:
     """Yield these deliveries, newest first, with the status of the answer to their last attempts."""
     last = DeliveryAttempt.objects.filter(delivery_id=OuterRef("pk"), number=OuterRef("attempt_count"))
-    names = ("webhook", "event", "kind", "state", "last_result", "is_masked", "redelivery_of", "finished_at")
+    names = ("webhook", "event", "state", "last_result", "is_masked", "redelivery_of", "finished_at")
     rows = Delivery.objects.filter(pk__in=ids).order_by("-pk") if ids else Delivery.objects.none()
     for values in rows.values_list("pk", *names, Subquery(last.values("response_status")[:1])):
         yield GivenUp(*values)
