@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Permission
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -51,6 +52,7 @@ CONSOLE = [
     "event/?q=demo-1",
     "event/?owner=demo-1&event_type=webhook.retry",
 ]
+OWN_EVENTS = ["event/", "event/?q=demo-1", "event/?q=evt_unknown", "event/?q=order_0"]
 API = [
     "deliveries",
     "deliveries?state=given_up&result=tls_error",
@@ -96,14 +98,19 @@ def test_no_list_reads_a_whole_table(superuser: Page) -> None:
     # More events than a page examines: PostgreSQL may read a smaller table at once.
     make_demo_data(Size(deliveries=60_000, due=1000, owners=3, webhooks=9, days=20), until=now)
     assert Event.objects.filter(owner__username="demo-1").count() > HORIZON
+    account = get_user_model().objects.get(username="demo-1")
+    EventReference.objects.create(event=Event.objects.filter(owner=account)[0], value="order_0")
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")
-    account = get_user_model().objects.get(username="demo-1")
     _, key = ApiKey.objects.make(owner=account)
     api, customer = Client(headers={"Authorization": f"Bearer {key}"}), Client()
     customer.force_login(account)
 
     found = {address: whole_tables_read(superuser.client.get, f"/admin/webhooks_app/{address}") for address in CONSOLE}
+    account.is_staff = True
+    account.save()
+    account.user_permissions.set(Permission.objects.filter(codename="view_event"))
+    found |= {f"own {each}": whole_tables_read(customer.get, f"/admin/webhooks_app/{each}") for each in OWN_EVENTS}
     found |= {address: whole_tables_read(api.get, f"/v1/{address}") for address in API}
     pages = f"/webhooks/{account.pk}/"
     found |= {address: whole_tables_read(customer.get, pages + address) for address in PORTAL}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -67,6 +68,21 @@ def test_the_list_of_events_has_none_of_hidden_types(tenant: Page) -> None:
 
     assert shown.pk in page
     assert hidden.pk not in page
+
+
+def test_the_policy_is_asked_once_for_each_type_and_owner(tenant: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    class CountingOwners(PayingOwners):
+        def sees(self, owner: Any, event_type: Any) -> bool:
+            asked.append(event_type.name)
+            return super().sees(owner, event_type)
+
+    monkeypatch.setattr("webhooks_app.owners.owners", CountingOwners)
+    tenant.get("event")
+
+    # Once for the filter of event types, and once for the rows.
+    assert max(Counter(asked).values()) <= 2
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from django.utils.translation import gettext_lazy as _
 from ..event_types import registry
 from ..models import Delivery, Event, EventReference, IdempotencyKey
 from ..models.keyset import HORIZON, WHOLE, Parts
+from ..operations.actors import StaffMember
 from ..owners import hidden_types
 from ..pages.display import coloured, delivery_rows, moment, pretty_json
 from ..pages.timeline import by_id, deliveries_read, timeline_of
@@ -147,8 +148,9 @@ class EventAdmin(ReadOnlyAdmin, ExportingAdmin):
         return bool(_hidden(request))
 
     def parts(self, request: HttpRequest, query: str, filters: Sequence[Any]) -> Parts:
-        """Return one part for each owner, but not for a search, which has an index of its own."""
-        return WHOLE if query else super().parts(request, query, filters)
+        """Return one part for each owner, but not for the search of an ID or a reference, which has its own index."""
+        has_index = any(self.is_id(term) or EventReference.events(term).exists() for term in query.split())
+        return WHOLE if has_index else super().parts(request, query, filters)
 
     def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> Any:
         event: Event = kwargs["obj"]
@@ -214,11 +216,20 @@ class EventAdmin(ReadOnlyAdmin, ExportingAdmin):
 
 
 def _hidden(request: HttpRequest) -> Q:
-    """Return the condition of the events that the owner policy hides: each owner has its own hidden types."""
-    if manages_all(request):
+    """Return the condition of the events that the owner policy hides, the same one throughout a request."""
+    actor = actor_of(request)
+    kept: tuple[Any, Q] = getattr(request, "webhooks_hidden", (None, Q()))
+    if kept[0] is not actor:
+        kept = request.webhooks_hidden = (actor, _hidden_from(actor))  # type: ignore[attr-defined]
+    return kept[1]
+
+
+def _hidden_from(actor: StaffMember) -> Q:
+    """Return the condition of the hidden events of an actor: each owner has its own hidden types."""
+    if actor.manages_all:
         return Q()
     hidden: dict[tuple[str, ...], list[Any]] = {}
-    for owner in actor_of(request).owners:
+    for owner in actor.owners:
         if names := hidden_types(owner):
             hidden.setdefault(tuple(names), []).append(owner.pk)
     return Q(*(Q(owner__in=keys, type__in=names) for names, keys in hidden.items()), _connector=Q.OR)
