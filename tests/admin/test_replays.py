@@ -116,6 +116,22 @@ def test_the_live_part_shows_the_progress(superuser: Page, replay: Replay) -> No
     assert [delivery.replay for delivery in listed] == [replay]
 
 
+def test_the_pending_deliveries_are_followed_for_some_minutes(superuser: Page, replay: Replay) -> None:
+    def live() -> str:
+        return text(superuser.get("replay", "live", replay.pk))
+
+    replay.start()
+    running = live()
+    advance("default", replay.pk, timezone.now())
+    ended = live()
+    Replay.objects.update(finished_at=timezone.now() - timedelta(minutes=6))
+    later = live()
+
+    assert ['data-seconds="3"' in running, 'data-seconds="20"' in ended, "data-seconds" in later] == [True, True, False]
+    assert ["data-done" in page for page in (running, ended, later)] == [False, False, True]
+    assert ["no longer refreshed" in page for page in (running, ended, later)] == [False, False, True]
+
+
 def answer_with(delivery: Delivery, body: str, state: str = "succeeded", status: int = 200) -> None:
     facts = {"url": delivery.webhook.url, "result": "succeeded" if status == 200 else "http_status"}
     answer = {"response_status": status, "duration_ms": 47, "response_body": body}

@@ -75,6 +75,14 @@ def test_a_form_sent_twice_creates_one_row_and_shows_its_secret(
     assert {"apikey": ApiKey, "webhook": Webhook}[model].objects.count() == 1
 
 
+def test_the_page_leads_back_to_the_list(superuser: Page, owner: Any) -> None:
+    page = superuser.client.get(new_webhook(superuser, owner).url)
+
+    links = re.findall(r'<a href="/admin/webhooks_app/webhook/">([^<]+)</a>', text(page).partition('id="content"')[2])
+
+    assert [each.strip() for each in links] == ["All webhooks"]
+
+
 def test_a_form_sent_again_after_its_secret_was_shown_creates_another_row(superuser: Page, owner: Any) -> None:
     form = {**WEBHOOK, "owner": owner.pk, "submission": "token"}
     superuser.client.post("/admin/webhooks_app/webhook/add/", form, follow=True)

@@ -42,7 +42,7 @@ class LinkForm(forms.Form):
         help_text=_("Only what you may do yourself for the account."),
     )
     minutes = forms.TypedChoiceField(
-        label=_("How long the link can be opened"),
+        label=_("Valid for"),
         choices=[(15, _("15 minutes")), (60, _("an hour")), (1440, _("a day")), (10080, _("7 days"))],
         coerce=int,
         initial=15,

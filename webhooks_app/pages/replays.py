@@ -15,6 +15,7 @@ from django.utils.translation import gettext, ngettext
 from ..conf import settings
 from ..models import Delivery, Replay
 from ..models.health import FailingPeriod
+from ..protocol.ids import time_of
 from .display import moment
 
 State = Replay.State
@@ -23,23 +24,39 @@ LATEST = 1000
 """Number of recently queued deliveries that the page of a replay reads."""
 
 
+FAST_SECONDS, SLOW_SECONDS = 3, 20
+"""Intervals at which the page is refreshed: while the replay is under way, and after it."""
+
+FOLLOWED = timedelta(minutes=5)
+"""Time after the end of a replay in which its page follows the pending deliveries."""
+
+
 class Latest(NamedTuple):
     """The deliveries that a replay has queued last."""
 
     numbers: Sequence[tuple[Any, int]]
     """How many are in each state."""
-    has_pending: bool
     answered: str
     """The identifier of the newest one with an attempt; "" without one."""
+    seconds: int
+    """Interval at which the page is refreshed; 0 if it is no longer."""
+    is_left: bool
+    """Whether the page is no longer refreshed, although deliveries are pending."""
 
 
 def latest_of(replay: Replay) -> Latest:
     found = list(replay.deliveries.order_by("-pk").values_list("pk", "state", "attempt_count")[:LATEST])
     states = Counter(Delivery.State(state) for _pk, state, _attempts in found)
+    seconds, is_pending = 0, Delivery.State.PENDING in states
+    if replay.is_under_way:
+        seconds = FAST_SECONDS
+    elif is_pending and timezone.now() < (replay.finished_at or time_of(found[0][0])) + FOLLOWED:
+        seconds = SLOW_SECONDS
     return Latest(
         numbers=[(state.label, number) for state, number in states.items()],
-        has_pending=Delivery.State.PENDING in states,
         answered=next((pk for pk, _state, attempts in found if attempts), ""),
+        seconds=seconds,
+        is_left=is_pending and not seconds,
     )
 
 

@@ -88,7 +88,7 @@ class ReplayPage(AccountPage):
         outcomes = dict(Replay.Outcome.choices)
         return super().get_context_data(
             replay=replay,
-            is_done=not replay.is_under_way and not latest.has_pending,
+            is_done=not latest.seconds,
             subject=replay.webhook.url,
             status=status_in_words(replay),
             notes=failing_sentences(FailingPeriod.from_json(kept) for kept in replay.failing),

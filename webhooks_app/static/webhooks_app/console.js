@@ -5,7 +5,10 @@ const POLL_MILLISECONDS = 3000;
 
 // A live part is reloaded while it is visible, until it is marked as final. A part with a notice stops after an error.
 function keepLive(part) {
-  const pause = part.dataset.seconds ? 1000 * part.dataset.seconds : POLL_MILLISECONDS;
+  const pause = () => {
+    const { seconds } = (part.querySelector("[data-seconds]") ?? part).dataset;
+    return seconds ? 1000 * seconds : POLL_MILLISECONDS;
+  };
   const stopped = part.parentElement.querySelector("[data-stopped]");
   const announcement = part.parentElement.querySelector(".webhooks-announcement");
   const refresh = part.parentElement.querySelector(".webhooks-refresh");
@@ -72,7 +75,7 @@ function keepLive(part) {
       refresh.hidden = !isDone();
     }
     if (!isDone()) {
-      window.setTimeout(poll, pause);
+      window.setTimeout(poll, pause());
     }
   }
 
