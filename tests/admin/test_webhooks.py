@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -39,6 +40,23 @@ def test_the_generated_secret_is_shown_once(superuser: Page, owner: Any) -> None
     assert not shows(superuser.get("webhook"), secret)
     assert not shows(superuser.get("webhook", "change", Webhook.objects.get().pk), secret)
     assert not shows(superuser.settings_of(Webhook.objects.get()), secret)
+
+
+@pytest.mark.parametrize(
+    ("change", "colour"),
+    [
+        ({}, "good"),
+        ({"status": "pending"}, "late"),
+        ({"status": "disabled", "status_reason": "By a test."}, "bad"),
+        ({"paused_at": datetime(2026, 11, 1, tzinfo=UTC)}, "late"),
+    ],
+)
+def test_the_list_shows_the_status_in_colour(
+    superuser: Page, webhook: Webhook, change: dict[str, Any], colour: str
+) -> None:
+    Webhook.objects.update(**change)
+
+    assert f'<span class="webhooks-state webhooks-{colour}">' in superuser.get("webhook").content.decode()
 
 
 def test_an_entered_secret_is_stored_unchanged(superuser: Page) -> None:

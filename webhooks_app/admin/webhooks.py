@@ -83,6 +83,14 @@ SHOWN_IF_SET = {
 }
 """Fields shown only if the attribute has a value."""
 
+TONES = {
+    Webhook.Status.ACTIVE: "good",
+    Webhook.Status.PENDING: "late",
+    Webhook.Status.DISABLED: "bad",
+    Webhook.Status.FAILED: "bad",
+}
+"""The colour of each status in the list."""
+
 
 @admin.register(Webhook)
 class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookActions, ExportingAdmin):
@@ -184,8 +192,9 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookActions, Expo
         return format_html('{}<span class="webhooks-quiet">{}</span>', shown, webhook.description)
 
     @admin.display(description=_("status"))
-    def state(self, webhook: Webhook) -> str:
-        return state_of(webhook)
+    def state(self, webhook: Webhook) -> SafeString:
+        tone = "late" if webhook.paused_at else TONES[Webhook.Status(webhook.status)]
+        return format_html('<span class="webhooks-state webhooks-{}">{}</span>', tone, state_of(webhook))
 
     @admin.display(description=_("secret"))
     def secret_state(self, webhook: Webhook) -> str:
