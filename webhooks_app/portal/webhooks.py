@@ -82,6 +82,9 @@ class NewWebhookPage(FormPage):
     form_class = NewWebhookForm
     submit = _("Create")
 
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        return super().get_context_data(cancel_url=self.url("webhooks"), **kwargs)
+
     def get_form_kwargs(self) -> dict[str, Any]:
         return {**super().get_form_kwargs(), "event_types": event_types_for(self.owner)}
 
