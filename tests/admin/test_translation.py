@@ -95,6 +95,14 @@ def test_names_of_states_are_translated() -> None:
         assert str(Delivery.State.GIVEN_UP.label) == "aufgegeben"
 
 
+def test_the_note_of_admin_themes_about_errors_is_german() -> None:
+    with translation.override("de"):
+        assert (
+            translation.gettext("Please correct the errors below.")
+            == "Bitte die unten aufgeführten Fehler korrigieren."
+        )
+
+
 @pytest.fixture
 def german(superuser: Page) -> Page:
     """The console in German."""
