@@ -127,6 +127,14 @@ def test_the_history_of_a_webhook_shows_its_entries(superuser: Page, paused: Web
     assert f"/webhook/{quote(paused.pk)}/history/" in text(superuser.get("webhook", "change", paused.pk))
 
 
+def test_changed_choices_are_shown_in_the_language_of_the_page(superuser: Page, webhook: Webhook) -> None:
+    webhook.disable("")
+    superuser.client.cookies["django_language"] = "de"
+
+    assert shows(superuser.get("webhook", "history", webhook.pk), "Status: aktiv → deaktiviert")
+    assert shows(superuser.get("auditentry"), "Status: aktiv → deaktiviert")
+
+
 def test_the_history_of_a_key_and_of_a_delivery_shows_their_entries(superuser: Page, delivery: Delivery) -> None:
     api_key, _ = ApiKey.objects.make(owner=superuser.user)
     superuser.post("apikey", "change", api_key.pk, name="renamed", scopes=["webhooks:read"])

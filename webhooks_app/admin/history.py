@@ -57,8 +57,11 @@ def changes_of(entry: Any) -> list[Change]:
     model = MODELS.get(entry.subject.partition("_")[0])
     changes = []
     for name, values in entry.changes.items():
-        before, after = (_account(entry, value) if name == "owner_id" else _text(value) for value in values)
-        changes.append(Change(_label(model, name), before, after, is_first=values[0] is None))
+        field = _field(model, name)
+        before, after = (
+            _account(entry, value) if name == "owner_id" else _text(_choice(field, value)) for value in values
+        )
+        changes.append(Change(_label(field, name), before, after, is_first=values[0] is None))
     return changes
 
 
@@ -103,11 +106,20 @@ class AuditedAdmin(OwnedAdmin):
             yield HistoryRow(entry, entry.by, changes_of(entry))
 
 
-def _label(model: Any, name: str) -> str:
+def _field(model: Any, name: str) -> Any:
     try:
-        return str(model._meta.get_field(name).verbose_name)
+        return model._meta.get_field(name)
     except (AttributeError, FieldDoesNotExist):
-        return name.replace("_", " ")
+        return None
+
+
+def _label(field: Any, name: str) -> str:
+    return str(getattr(field, "verbose_name", name.replace("_", " ")))
+
+
+def _choice(field: Any, value: Any) -> Any:
+    """Return the label of a choice, and any other value unchanged."""
+    return dict(getattr(field, "flatchoices", ())).get(value, value) if isinstance(value, str) else value
 
 
 def _account(entry: Any, pk: Any) -> str:
