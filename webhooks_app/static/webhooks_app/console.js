@@ -106,6 +106,7 @@ function offerWholeGroup(group) {
   const line = document.createElement("div");
   whole.type = "checkbox";
   label.append(whole, ` ${group.dataset.group}`);
+  label.className = "webhooks-whole";
   line.className = "webhooks-choice";
   line.append(label);
   group.querySelector("legend").after(line);
