@@ -42,6 +42,8 @@ class Palindrome(BaseOperator):
 
 
 def emit_error(owner, error):
+    """Emit an event later than the last one by a millisecond, because the identifiers of one have no order."""
+    time.sleep(0.001)
     return emit(FAILED, {"error": error}, owner=owner)
 
 

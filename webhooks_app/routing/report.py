@@ -40,7 +40,7 @@ from .admission import (
 )
 
 MAX_WEBHOOKS = 200
-MAX_DELIVERIES = 5000
+MAX_DELIVERIES = 4000
 MAX_CHANGES = 2000
 
 MADE_WITH_EVENT = timedelta(seconds=10)
