@@ -67,7 +67,7 @@ def deliveries_of_alice(service: str) -> str:
 def is_served(url: str) -> bool:
     try:
         return requests.get(url, timeout=10).status_code == 200
-    except requests.ConnectionError:
+    except requests.RequestException:
         return False
 
 
