@@ -200,9 +200,9 @@ def test_a_file_is_the_same_in_every_language(superuser: Page, one_of_each: Deli
 @pytest.fixture
 def many(new_webhook: Callable[..., Webhook], monkeypatch: pytest.MonkeyPatch) -> int:
     monkeypatch.setattr(export, "ROWS_PER_PAGE", 50)
-    webhook = new_webhook(None)
     event = emit("file.deleted", DATA, owner=None)
-    Delivery.objects.bulk_create([Delivery(event=event, webhook=webhook) for _ in range(400)])
+    webhook = new_webhook(None)
+    Delivery.objects.bulk_create([Delivery(event=event, webhook=webhook) for _ in range(401)])
     return Delivery.objects.count()
 
 
