@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from django.utils import timezone
 
+from webhooks_app.admin.deliveries import DeliveryAdmin
 from webhooks_app.database.clock import DatabaseClock
 from webhooks_app.event_types import registry
 from webhooks_app.models import ApiKey, Delivery, DeliveryAttempt, Event, EventReference, Replay, Webhook
+from webhooks_app.pages.filters import PERIODS
+from webhooks_app.portal.deliveries import DeliveryFilterForm
 from webhooks_app.protocol.ids import new_id
 from webhooks_app.replays.runner import count
 
@@ -19,6 +22,8 @@ from .conftest import Customer
 from .test_webhooks import text
 
 pytestmark = pytest.mark.django_db
+
+NOON = datetime(2026, 1, 15, 12, tzinfo=UTC)
 
 
 def listed(amina: Customer, **query: str) -> list[str]:
@@ -237,21 +242,51 @@ def test_deliveries_are_found_by_the_answer_to_the_last_attempt(amina: Customer)
 def test_deliveries_are_found_by_a_period(amina: Customer) -> None:
     now = timezone.localtime()
     noon = now.replace(hour=12, minute=0)
-    ages = {"now": now, "yesterday": noon - timedelta(days=1), "days ago": noon - timedelta(days=3)}
+    days = {"yesterday": 1, "days ago": 3, "weeks ago": 15, "months ago": 60}
     Delivery.objects.all().delete()
     made = {
         age: Delivery.objects.create(id=new_id("dlv", at), webhook=amina.webhook, event=amina.event).pk
-        for age, at in ages.items()
+        for age, at in {"now": now, **{age: noon - timedelta(days=number) for age, number in days.items()}}.items()
     }
 
-    found = {period: listed(amina, period=period) for period in ("hour", "today", "yesterday", "week")}
+    found = {period: listed(amina, period=period) for period in PERIODS if period not in ("day", "before_day")}
 
+    ages = list(made.values())
     assert found == {
-        "hour": [made["now"]],
-        "today": [made["now"]],
-        "yesterday": [made["yesterday"]],
-        "week": list(made.values()),
+        "today": ages[:1],
+        "yesterday": ages[1:2],
+        "hour": ages[:1],
+        "week": ages[:3],
+        "month": ages[:4],
+        "before_week": ages[3:],
+        "before_month": ages[4:],
     }
+
+
+def test_deliveries_are_found_by_the_time_of_their_end(amina: Customer) -> None:
+    since, until = NOON, NOON + timedelta(hours=1)
+    limits = {"finished_after": f"{since:%Y-%m-%dT%H:%M}", "finished_before": f"{until:%Y-%m-%dT%H:%M}"}
+    ends = (since - timedelta(seconds=1), since, until)
+    made = [
+        Delivery.objects.create(webhook=amina.webhook, event=amina.event, state="succeeded", finished_at=at)
+        for at in ends
+    ]
+    masked = {"state": "given_up", "finished_at": since, "is_masked": True}
+    Delivery.objects.create(webhook=amina.webhook, event=amina.event, **masked)
+    Delivery.objects.filter(pk=amina.delivery.pk).update(finished_at=until)
+
+    assert listed(amina, **limits) == [made[1].pk]
+    assert set(listed(amina, finished_after=limits["finished_before"])) == {amina.delivery.pk, made[2].pk}
+    assert "Ensure this value is less than or equal to" in text(amina.get("deliveries", finished_after="9999-12-31"))
+
+
+def test_customers_have_the_filters_of_the_console() -> None:
+    names = {"state__exact": "state", "kind__exact": "kind", "created": "period", "reference": "q"}
+    of_console = {"state__exact", "owner"}
+    for each in DeliveryAdmin.list_filter:
+        of_console.update(getattr(each, "parameter_names", [getattr(each, "parameter_name", "state__exact")]))
+
+    assert {names.get(name, name) for name in of_console} - set(DeliveryFilterForm.base_fields) == {"owner"}
 
 
 def test_the_page_of_a_replay_shows_the_latest_answer(amina: Customer) -> None:

@@ -31,6 +31,7 @@ def test_two_causes_cannot_be_told_apart(amina: Customer, monkeypatch: pytest.Mo
         *(amina.url(name, webhook.pk) for name in ("webhook", "webhook-handshake", "webhook-settings", "replay-new")),
         amina.url("webhook-test", webhook.pk) + f"?delivery={test.pk}",
         *(amina.url("deliveries") + query for query in ("", "?kind=all", "?result=unreachable")),
+        amina.url("deliveries") + "?kind=all&finished_after=2020-01-01T00:00",
         *(amina.url("deliveries") + f"?kind=all&result={cause.result}" for cause in CAUSES),
         *(amina.url(name, pk) for name in ("delivery", "delivery-attempts") for pk in (handshake.pk, test.pk)),
         amina.url("event", str(test.event_id)),

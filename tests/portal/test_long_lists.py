@@ -101,6 +101,7 @@ def test_no_page_reads_more_rows_than_it_may(many: Customer) -> None:
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")
     queries = ({"state": "given_up"}, {"q": "order_1"}, {"kind": "all"}, {"kind": "test"}, {"result": "timeout"})
+    queries += ({"finished_after": "2026-01-01T00:00"},)
     pages = [*((name, {}) for name in LISTS), *(("deliveries", query) for query in queries)]
 
     read = {}

@@ -8,16 +8,14 @@ rows.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, ClassVar, cast
 
 from django import forms
-from django.conf import settings
 from django.contrib import admin
 from django.contrib.admin.views.main import ERROR_FLAG, PAGE_VAR, SEARCH_VAR
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
-from django.utils import timezone
 from django.utils.functional import cached_property
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
@@ -31,8 +29,8 @@ from ..models.keyset import HORIZON, Parts
 from ..models.queue import MANY
 from ..models.status import REQUESTED
 from ..owners import owners
-from ..pages.display import MomentInput, result_in_words
-from ..pages.filters import ANSWER, TIMEOUT, WITHIN, with_answer
+from ..pages.display import result_in_words
+from ..pages.filters import ANSWER, PERIODS, SPANS, TIMEOUT, limits_of, moment_field, with_answer
 from ..protocol.ids import first_id_at
 from ..transport.endpoint import MAX_URL_LENGTH
 from .change_list import CURSOR_VAR
@@ -175,8 +173,8 @@ class TypedFilter(admin.ListFilter):
 
 
 class TimesForm(forms.Form):
-    created_after = forms.DateTimeField(label=_("From"), required=False, widget=MomentInput, validators=WITHIN)
-    created_before = forms.DateTimeField(label=_("To"), required=False, widget=MomentInput, validators=WITHIN)
+    created_after = moment_field(_("From"))
+    created_before = moment_field(_("To"))
 
 
 class CreatedFilter(TypedFilter, admin.SimpleListFilter):
@@ -187,28 +185,17 @@ class CreatedFilter(TypedFilter, admin.SimpleListFilter):
     parameter_names = ("created", "created_after", "created_before")
     form_class = TimesForm
     is_by_index = True
-    spans = {  # noqa: RUF012
-        "hour": (_("Past hour"), timedelta(hours=1)),
-        "day": (_("Past 24 hours"), timedelta(days=1)),
-        "week": (_("Past 7 days"), timedelta(days=7)),
-        "month": (_("Past 30 days"), timedelta(days=30)),
-        "before_day": (_("More than a day ago"), timedelta(days=1)),
-        "before_week": (_("More than 7 days ago"), timedelta(days=7)),
-        "before_month": (_("More than 30 days ago"), timedelta(days=30)),
-    }
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        return [(name, label) for name, (label, _span) in self.spans.items()]
+        return [(name, PERIODS[name]) for name in SPANS]
 
     def choices(self, changelist: Any) -> Iterator[Any]:
         yield self._all(changelist)
-        for label, typed in _days():
-            query = changelist.get_query_string({**dict.fromkeys(self.parameter_names), **typed})
-            is_it = {name: value for name, value in self.request.GET.items() if name in self.parameter_names} == typed
-            yield {"selected": is_it, "query_string": query, "display": label}
-        for name, (label, _span) in self.spans.items():
-            query = changelist.get_query_string({**dict.fromkeys(self.parameter_names), self.parameter_name: name})
-            yield {"selected": self.value() == name, "query_string": query, "display": label}
+        given = {name: value for name, value in self.request.GET.items() if name in self.parameter_names}
+        for name, label in PERIODS.items():
+            meant = {self.parameter_name: name} if name in SPANS else _typed(name)
+            query = changelist.get_query_string({**dict.fromkeys(self.parameter_names), **meant})
+            yield {"selected": given == meant, "query_string": query, "display": label}
 
     def narrowed(self, rows: QuerySet[Any]) -> QuerySet[Any]:
         pk: Any = rows.model._meta.pk
@@ -217,17 +204,18 @@ class CreatedFilter(TypedFilter, admin.SimpleListFilter):
         return rows
 
     def _edges(self) -> Iterator[tuple[str, datetime]]:
-        if (name := self.value()) in self.spans:
-            yield "pk__lt" if name.startswith("before") else "pk__gte", timezone.now() - self.spans[name][1]
-        if since := self.typed.get("created_after"):
-            yield "pk__gte", since
-        if until := self.typed.get("created_before"):
-            yield "pk__lt", until
+        since, until = limits_of(name) if (name := self.value()) in SPANS else (None, None)
+        for lookup, moment in (
+            *(("pk__gte", since), ("pk__lt", until)),
+            *(("pk__gte", self.typed.get("created_after")), ("pk__lt", self.typed.get("created_before"))),
+        ):
+            if moment:
+                yield lookup, moment
 
 
 class FinishedForm(forms.Form):
-    finished_after = forms.DateTimeField(label=_("From"), required=False, widget=MomentInput, validators=WITHIN)
-    finished_before = forms.DateTimeField(label=_("To"), required=False, widget=MomentInput, validators=WITHIN)
+    finished_after = moment_field(_("From"))
+    finished_before = moment_field(_("To"))
 
 
 class FinishedFilter(TypedFilter):
@@ -247,14 +235,12 @@ class FinishedFilter(TypedFilter):
         return deliveries.finished_within(self.typed.get("finished_after"), self.typed.get("finished_before"))
 
 
-def _days() -> Iterator[tuple[Any, dict[str, str]]]:
-    """Yield the labels of today and yesterday, with their beginnings and ends for the form, where users edit them."""
-    now = timezone.localtime() if settings.USE_TZ else timezone.now()
-    today = now.replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None)
-    days = [(day, f"{today + timedelta(days=day):%Y-%m-%dT%H:%M:%S}") for day in (-1, 0, 1)]
-    (_before, yesterday), (_day, start), (_after, end) = days
-    yield _("Today"), {"created_after": start, "created_before": end}
-    yield _("Yesterday"), {"created_after": yesterday, "created_before": start}
+def _typed(day: str) -> dict[str, str]:
+    """Return the beginning and the end of a day for the form, where users edit them."""
+    return {
+        name: f"{moment:%Y-%m-%dT%H:%M:%S}"
+        for name, moment in zip(("created_after", "created_before"), limits_of(day), strict=True)
+    }
 
 
 class WordFilter(TypedFilter):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import timedelta
 from typing import Any
 
 from django.contrib import admin, messages
@@ -26,7 +25,7 @@ from ..operations import problems
 from ..operations.rights import HANDLE_PROBLEM, REPLAY
 from ..pages.confirmations import PROBLEM
 from ..pages.display import MAX_URL, breakable, cause_in_words, moment
-from ..pages.filters import TIMEOUT
+from ..pages.filters import PERIODS, TIMEOUT, limits_of
 from ..replays.planning import MARGIN
 from .actions import ActingAdmin
 from .display import deliveries_url, link_to, shows_deliveries
@@ -82,18 +81,14 @@ class SeenFilter(admin.SimpleListFilter):
 
     title = _("last seen")
     parameter_name = "seen"
-    spans = {  # noqa: RUF012
-        "hour": (_("Past hour"), timedelta(hours=1)),
-        "day": (_("Past 24 hours"), timedelta(days=1)),
-        "week": (_("Past 7 days"), timedelta(days=7)),
-    }
+    spans = ("hour", "day", "week")
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        return [(name, label) for name, (label, _span) in self.spans.items()]
+        return [(name, PERIODS[name]) for name in self.spans]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        _label, span = self.spans.get(self.value() or "", (None, None))
-        return queryset if span is None else queryset.filter(last_seen_at__gte=timezone.now() - span)
+        since = limits_of(name)[0] if (name := self.value()) in self.spans else None
+        return queryset if since is None else queryset.filter(last_seen_at__gte=since)
 
 
 class CodeFilter(AnswerFilter):

@@ -28,7 +28,8 @@ from ..operations import replays
 from ..operations.rights import REPLAY
 from ..pages.confirmations import REPLAY as CONFIRMATIONS
 from ..pages.confirmations import pending_of_replays
-from ..pages.display import MomentInput, breakable, moment
+from ..pages.display import breakable, moment
+from ..pages.filters import moment_field
 from ..pages.forms import GroupedCheckboxes, event_type_choices
 from ..pages.refusals import REFUSALS, as_form_error
 from ..pages.replays import failing_sentences, latest_of, moved_start, status_in_words
@@ -48,18 +49,11 @@ class ReplayForm(forms.Form):
         help_text=_("ID (wh_…). The page of each webhook has a button for its replay."),
         error_messages={"invalid_choice": _("No webhook with this ID is visible to you.")},
     )
-    since = forms.DateTimeField(
-        label=_("From"),
-        required=False,
-        widget=MomentInput,
+    since = moment_field(
+        _("From"),
         help_text=_("Default: the start of its first failing period of the last week, or a week ago."),
     )
-    until = forms.DateTimeField(
-        label=_("To"),
-        required=False,
-        widget=MomentInput,
-        help_text=_("Default: now. Later events are not included."),
-    )
+    until = moment_field(_("To"), help_text=_("Default: now. Later events are not included."))
     states = forms.MultipleChoiceField(
         label=_("Which events"), choices=Replay.Outcome.choices, initial=missing_outcomes, widget=WideCheckboxes
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
+from django import forms
 from django.conf import settings
 from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
 from django.db.models import Exists, OuterRef, Q
@@ -13,6 +14,7 @@ from django.utils.translation import gettext_lazy as _
 
 from ..models import DeliveryAttempt
 from ..protocol.json_data import EARLIEST, LATEST
+from .display import MomentInput
 
 WITHIN = (MinValueValidator(EARLIEST), MaxValueValidator(LATEST))
 """Validators of times that have a four-digit year in every time zone."""
@@ -20,12 +22,22 @@ WITHIN = (MinValueValidator(EARLIEST), MaxValueValidator(LATEST))
 TIMEOUT = DeliveryAttempt.Result.TIMEOUT.value
 ANSWER = RegexValidator(rf"^([1-5][0-9]{{2}}|[1-5]xx|{TIMEOUT})$", _("Enter a status such as 503, or 4xx or 5xx."))
 
-PERIODS = {
-    "hour": _("Past hour"),
-    "today": _("Today"),
-    "yesterday": _("Yesterday"),
-    "week": _("Past 7 days"),
+DAYS = {"today": _("Today"), "yesterday": _("Yesterday")}
+SPANS = {
+    "hour": (_("Past hour"), timedelta(hours=1)),
+    "day": (_("Past 24 hours"), timedelta(days=1)),
+    "week": (_("Past 7 days"), timedelta(days=7)),
+    "month": (_("Past 30 days"), timedelta(days=30)),
+    "before_day": (_("More than a day ago"), timedelta(days=1)),
+    "before_week": (_("More than 7 days ago"), timedelta(days=7)),
+    "before_month": (_("More than 30 days ago"), timedelta(days=30)),
 }
+PERIODS = DAYS | {name: label for name, (label, _span) in SPANS.items()}
+
+
+def moment_field(label: Any, **more: Any) -> forms.DateTimeField:
+    """Return an optional field for a time."""
+    return forms.DateTimeField(label=label, required=False, widget=MomentInput, validators=WITHIN, **more)
 
 
 def last_answered(word: str) -> Q:
@@ -44,13 +56,11 @@ def with_answer(rows: Any, word: str) -> Any:
     return rows.with_result(TIMEOUT) if word == TIMEOUT else rows.filter(last_answered(word))
 
 
-def limits_of(period: str) -> tuple[datetime, datetime]:
+def limits_of(period: str) -> tuple[datetime | None, datetime | None]:
     """Return the beginning and the end of one of the ``PERIODS``. Days are those of the current time zone."""
+    if period in SPANS:
+        edge = timezone.now() - SPANS[period][1]
+        return (None, edge) if period.startswith("before") else (edge, None)
     now = timezone.localtime() if settings.USE_TZ else timezone.now()
     today, day = now.replace(hour=0, minute=0, second=0, microsecond=0), timedelta(days=1)
-    return {
-        "hour": (timezone.now() - timedelta(hours=1), now + day),  # not of the clock on the wall
-        "today": (today, today + day),
-        "yesterday": (today - day, today),
-        "week": (now - timedelta(days=7), now + day),
-    }[period]
+    return (today, today + day) if period == "today" else (today - day, today)

@@ -19,9 +19,9 @@ from ..models.keyset import WHOLE, Page, Parts, read_page
 from ..operations.rights import REDELIVER, VIEW_DELIVERIES, VIEW_EVENTS
 from ..operations.sending import redeliver
 from ..owners import event_types_for
-from ..pages.display import MomentInput, delivery_rows, result_in_words
+from ..pages.display import delivery_rows, result_in_words
 from ..pages.explanation import policy_in_words, why_cancelled
-from ..pages.filters import ANSWER, PERIODS, WITHIN, limits_of, with_answer
+from ..pages.filters import ANSWER, PERIODS, limits_of, moment_field, with_answer
 from ..pages.timeline import by_id, deliveries_read, timeline_of
 from ..protocol.ids import first_id_at
 from ..routing.report import decide
@@ -58,8 +58,10 @@ class DeliveryFilterForm(forms.Form):
     event_type = forms.ChoiceField(label=_("Event type"), required=False)
     kind = forms.ChoiceField(label=_("Kind"), required=False)
     period = forms.ChoiceField(label=_("Time"), required=False)
-    created_after = forms.DateTimeField(label=_("From"), required=False, widget=MomentInput, validators=WITHIN)
-    created_before = forms.DateTimeField(label=_("To"), required=False, widget=MomentInput, validators=WITHIN)
+    created_after = moment_field(_("From"))
+    created_before = moment_field(_("To"))
+    finished_after = moment_field(_("Finished from"), help_text=_("The time of the success, or of giving up"))
+    finished_before = moment_field(_("Finished to"))
     replay = forms.CharField(required=False, max_length=40, widget=forms.HiddenInput)
 
     def __init__(self, *args: Any, owner: Any, **kwargs: Any) -> None:
@@ -176,6 +178,8 @@ def _scanned(data: dict[str, Any], *, is_listed: bool) -> Narrowed:
         yield lambda rows: with_answer(rows, data["answer"])
     if data["event_type"]:
         yield lambda rows: rows.filter(event__type=data["event_type"])
+    if data["finished_after"] or data["finished_before"]:
+        yield lambda rows: rows.finished_within(data["finished_after"], data["finished_before"])
     if data["kind"] != "all":
         kinds = [data["kind"]] if data["kind"] else [Kind.EVENT, Kind.TEST]
         yield lambda rows: rows.filter(kind__in=kinds)

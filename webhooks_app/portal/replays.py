@@ -15,8 +15,7 @@ from ..models.health import FailingPeriod
 from ..models.replay import missing_outcomes
 from ..operations import replays
 from ..operations.rights import REPLAY, VIEW_DELIVERIES
-from ..pages.display import MomentInput
-from ..pages.filters import WITHIN
+from ..pages.filters import moment_field
 from ..pages.replays import failing_sentences, latest_of, moved_start, status_in_words
 from ..pages.transcript import transcript
 from .base import AccountPage, WebhookFormPage, redirect
@@ -33,16 +32,8 @@ VERBS: dict[str, tuple[Any, Any]] = {
 
 
 class ReplayForm(forms.Form):
-    since = forms.DateTimeField(
-        label=_("From"),
-        required=False,
-        widget=MomentInput,
-        validators=WITHIN,
-        help_text=_("Default: when the webhook began to fail."),
-    )
-    until = forms.DateTimeField(
-        label=_("To"), required=False, widget=MomentInput, validators=WITHIN, help_text=_("Default: now.")
-    )
+    since = moment_field(_("From"), help_text=_("Default: when the webhook began to fail."))
+    until = moment_field(_("To"), help_text=_("Default: now."))
     states = forms.MultipleChoiceField(
         label=_("Which events"),
         choices=Replay.Outcome.choices,
