@@ -118,6 +118,7 @@ class SafePage(TemplateView):
     """The session of a visitor by link; None for a user who is logged in."""
     is_closed = False
     requires_login = True
+    http_method_names = ("get", "head", "post")  # Django's forms would take PUT for POST
 
     # `with_csrf` makes Django's check, because a frame has a secret of its own, and `admitted` asks for the login.
     # LoginRequiredMiddleware would send visitors by link to it, with the link in the URL.
