@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -118,7 +118,7 @@ class SafePage(TemplateView):
     """The session of a visitor by link; None for a user who is logged in."""
     is_closed = False
     requires_login = True
-    http_method_names = ("get", "head", "post")  # Django's forms would take PUT for POST
+    http_method_names: Sequence[str] = ("get", "head", "post")  # Django's forms would take PUT for POST
 
     # `with_csrf` makes Django's check, because a frame has a secret of its own, and `admitted` asks for the login.
     # LoginRequiredMiddleware would send visitors by link to it, with the link in the URL.
