@@ -195,7 +195,7 @@ def test_missed_events_are_counted_by_cause_and_by_account(
 
     page = superuser.get("problem", "impact")
 
-    assert rows(superuser, "causes") == {"Status 503": (2, 2, 3, False), "timeout": (1, 1, 1, False)}
+    assert rows(superuser, "causes") == {"503 Service Unavailable": (2, 2, 3, False), "timeout": (1, 1, 1, False)}
     assert rows(superuser, "hits") == {"amina": (1, 1, 2, False), "the platform": (1, 1, 2, False)}
     assert rows(superuser, "hits", answer="503") == {"amina": (1, 1, 2, False), "the platform": (1, 1, 1, False)}
     assert f"Events missed: <strong>{len(events)}</strong>" in re.sub(r"\s+(?=</strong>)", "", text(page))
@@ -215,7 +215,7 @@ def test_an_event_that_is_sent_again_is_not_missed(
     first = give_up(503)
     give_up(503, event=first.event, redelivery_of=first, state=later)
 
-    assert rows(superuser, "causes") == {"Status 503": (1, 1, missed, False)}
+    assert rows(superuser, "causes") == {"503 Service Unavailable": (1, 1, missed, False)}
 
 
 def test_only_events_of_the_period_are_counted(
@@ -226,7 +226,8 @@ def test_only_events_of_the_period_are_counted(
     give_up(503, kind="test")
     give_up(503)
 
-    found = {window: rows(superuser, "causes", window=window)["Status 503"][2] for window in ("hour", "day")}
+    causes = {window: rows(superuser, "causes", window=window) for window in ("hour", "day")}
+    found = {window: shown["503 Service Unavailable"][2] for window, shown in causes.items()}
 
     assert found == {"hour": 1, "day": 2}
 

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
@@ -77,8 +78,23 @@ def test_the_list_and_the_page_show_the_cause_and_the_count(superuser: Page, web
     shown = superuser.get("problem")
     page = superuser.get("problem", "change", problem.pk)
 
-    assert all(shows(shown, words) for words in ("Status 503", "12,345", "timeout", webhook.url, "amina"))
-    assert all(shows(page, words) for words in ("Status 503", "12,345", "none: every delivery"))
+    assert all(shows(shown, words) for words in ("503 Service Unavailable", "12,345", "timeout", webhook.url, "amina"))
+    assert all(shows(page, words) for words in ("503 Service Unavailable", "12,345", "none: every delivery"))
+
+
+@pytest.mark.parametrize(
+    ("language", "code", "words"),
+    [("en", 503, "503 Service Unavailable"), ("en", 599, "Status 599"), ("de", 0, "Zeitüberschreitung")],
+)
+def test_the_title_names_the_cause_in_words(
+    superuser: Page, webhook: Webhook, language: str, code: int, words: str
+) -> None:
+    problem = make_problem(webhook, code)
+    superuser.client.cookies[settings.LANGUAGE_COOKIE_NAME] = language
+
+    page = superuser.get("problem", "change", problem.pk)
+
+    assert page.context["subtitle"] == f"{problem.pk} ({words})"
 
 
 @pytest.mark.parametrize(("code", "by"), [(503, "answer=503"), (0, "result=timeout")])

@@ -123,10 +123,16 @@ def test_staff_find_only_what_they_may_view(staff, webhook, new_webhook):
     assert search(staff("carol"), "anything").status_code == 403
 
 
-@pytest.mark.parametrize("model", ["webhook", "event", "delivery", "apikey"])
-@pytest.mark.parametrize("page", ["changelist", "change"])
+@pytest.mark.parametrize(
+    ("model", "page"),
+    [
+        *((model, page) for model in ("webhook", "event", "delivery", "apikey") for page in ("changelist", "change")),
+        *((entry, "changelist") for entry in ("receivers", "eventtypes", "operations")),
+        *(("webhook", page) for page in ("search", "history", "delete", "add")),
+    ],
+)
 def test_each_page_has_the_search(superuser, rows, model, page):
-    args = [rows[model].pk] if page == "change" else []
+    args = [rows[model].pk] if page in ("change", "history", "delete") else []
 
     shown = text(superuser.get(model, page, *args))
 

@@ -262,11 +262,11 @@ def shade(counters: Counters) -> int | None:
 
 
 def ceiling(most: float) -> float:
-    """Return the upper end of an axis: 1, 2 or 5 times a power of ten, and at least 1."""
-    if most <= 1:
-        return 1
+    """Return the upper end of an axis: 2, 4 or 10 times a power of ten, so that its middle is whole."""
+    if most <= 2:
+        return 2
     power = 10 ** math.floor(math.log10(most))
-    return next(float(power * factor) for factor in (1, 2, 5, 10) if power * factor >= most)
+    return next(float(power * factor) for factor in (1, 2, 4, 10) if power * factor >= most)
 
 
 def _frame(series: Series, window: Window, most: float) -> Frame:
@@ -280,10 +280,7 @@ def _frame(series: Series, window: Window, most: float) -> Frame:
         if IS_LABELLED[window](start, starts[-1])
     ]
     floor = HEIGHT - BOTTOM
-    values = [
-        Tick(at=_round(floor - share * (floor - TOP)), label=_number(share * most, 0 if share * most % 1 == 0 else 1))
-        for share in (0, 0.5, 1)
-    ]
+    values = [Tick(at=_round(floor - share * (floor - TOP)), label=_number(share * most)) for share in (0, 0.5, 1)]
     return Frame(times=times, values=values)
 
 
@@ -299,8 +296,8 @@ def _drawn(path: list[tuple[float, float]]) -> str:
     return " ".join(f"{_round(x)},{_round(y)}" for x, y in path)
 
 
-def _number(value: float, decimals: int = 0) -> str:
-    return formats.number_format(value, decimals, force_grouping=True)
+def _number(value: float) -> str:
+    return formats.number_format(value, 0, force_grouping=True)
 
 
 def _round(value: float) -> float:

@@ -23,7 +23,6 @@ from ..maintenance.rollups.reading import Window
 from ..models import DeliveryAttempt, Problem, Webhook, WebhookHealth
 from ..models.problem import Cause
 from ..owners import owners
-from ..pages.display import cause_in_words
 from ..replays.given_up import missed_events
 from .display import page_of
 from .filters import PLATFORM, AnswerForm
@@ -180,7 +179,7 @@ def _given_up_in(window: Window, webhook: Webhook) -> int:
 
 def _of_cause(cause: Cause, window: Window) -> Hit:
     query = {"answer": cause.code} if cause.code else {"result": cause.result}
-    return Hit(name=cause_in_words(*cause), url=f"?{urlencode({'window': window.value, **query})}")
+    return Hit(name=str(cause), url=f"?{urlencode({'window': window.value, **query})}")
 
 
 def _sorted(hits: Iterable[Hit]) -> list[Hit]:

@@ -24,7 +24,7 @@ from ..models.problem import UNRESOLVED
 from ..operations import problems
 from ..operations.rights import HANDLE_PROBLEM, REPLAY
 from ..pages.confirmations import PROBLEM
-from ..pages.display import MAX_URL, breakable, cause_in_words, moment
+from ..pages.display import MAX_URL, breakable, moment
 from ..pages.filters import PERIODS, TIMEOUT, limits_of
 from ..replays.planning import MARGIN
 from .actions import ActingAdmin
@@ -174,7 +174,7 @@ class ProblemAdmin(ImpactPage, ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
 
     @admin.display(description=_("cause"))
     def cause(self, problem: Problem) -> str:
-        return cause_in_words(problem.result, problem.code)
+        return str(problem.cause)
 
     @admin.display(description=_("state"))
     def state_shown(self, problem: Problem) -> SafeString:
@@ -252,7 +252,7 @@ class ProblemAdmin(ImpactPage, ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
         return self.ask_and_carry_out(request, queryset, getattr(problems, verb), action=verb, history=history)
 
     def described(self, item: Problem) -> str:
-        return f"{cause_in_words(item.result, item.code)}: {item.webhook.url} ({item.pk})"
+        return f"{item.cause}: {item.webhook.url} ({item.pk})"
 
     @admin.action(description=_("Recover missed events"), permissions=["replay"])
     def recover(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:

@@ -95,7 +95,7 @@ class DeliveryAttempt(Masked):
         ordering = ("delivery", "number")
 
     def __str__(self) -> str:
-        return f"{self.id} ({self.result})"
+        return f"{self.id} ({self.get_result_display()})"
 
     @property
     def id(self) -> str:

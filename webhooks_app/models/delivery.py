@@ -297,7 +297,7 @@ class Delivery(Masked):
         )
 
     def __str__(self) -> str:
-        return f"{self.id} ({self.state})"
+        return f"{self.id} ({self.get_state_display()})"
 
     def show_to_owner(self) -> None:
         super().show_to_owner()

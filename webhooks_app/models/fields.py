@@ -44,6 +44,7 @@ class IdField(_TextField):
     def __init__(self, *args: Any, prefix: str, **kwargs: Any) -> None:
         self.prefix = prefix
         self._pattern = re.compile(rf"{prefix}_([0-9a-f]{{32}})", re.ASCII)
+        kwargs.setdefault("verbose_name", _("ID"))
         kwargs.setdefault("primary_key", True)
         kwargs.setdefault("editable", False)
         super().__init__(*args, **kwargs)

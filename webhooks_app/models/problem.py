@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from http import HTTPStatus
 from typing import Any, NamedTuple, Self
 
 from django.db import connections, models
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..database.sql import upsert
@@ -32,6 +34,17 @@ class Cause(NamedTuple):
     result: str
     code: int = 0
     """The status of the answer; 0 without one, or if it is not known."""
+
+    def __str__(self) -> str:
+        """Return the status in words, such as ``503 Service Unavailable``, or the result if there is no status."""
+        if not self.code:
+            return str(dict(DeliveryAttempt.Result.choices).get(self.result, self.result))
+        if self.code in STATUSES:
+            return f"{self.code} {HTTPStatus(self.code).phrase}"
+        return gettext("Status %(code)d") % {"code": self.code}
+
+
+STATUSES = frozenset(HTTPStatus)
 
 
 class ProblemQuerySet(BaseQuerySet["Problem"]):
@@ -117,7 +130,11 @@ class Problem(Audited):
         )
 
     def __str__(self) -> str:
-        return f"{self.id} ({self.result}{f' {self.code}' if self.code else ''})"
+        return f"{self.id} ({self.cause})"
+
+    @property
+    def cause(self) -> Cause:
+        return Cause(self.result, self.code)
 
     @property
     def owner_id(self) -> Any:

@@ -122,11 +122,6 @@ def result_in_words(result: str) -> str:
     return str(labels.get(result, result))
 
 
-def cause_in_words(result: str, code: int) -> str:
-    """Return the cause of failed attempts: the status of their answers, if they had one, or their result."""
-    return gettext("Status %(code)d") % {"code": code} if code else result_in_words(result)
-
-
 def next_try(delivery: Delivery, hold: Hold | None, *, now: datetime, url: DeliveryUrl) -> SafeString | str:
     """Return the time of a delivery's next attempt in short form, or the reason why there is none.
 
