@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
@@ -21,6 +20,7 @@ from webhooks_app.operations import replays
 from webhooks_app.replays.runner import advance
 
 from ..api.conftest import client_of
+from ..support.controls import cancelling, controls_of
 from ..support.rows import make_backlog, make_problem, plan_replay
 from .conftest import DATA, Page, shown_messages, shows, text
 
@@ -238,13 +238,6 @@ def test_a_refused_start_leaves_no_plan_behind(superuser: Page, missed: Webhook)
     assert (planned.state, str(planned.state_reason)) == (Replay.State.CANCELLED, message)
 
 
-CANCEL = ("cancel", "abbrechen")
-CONTENT = re.compile(r'<div id="content".*', re.DOTALL)
-CONTROL = re.compile(
-    r"<a\b[^>]*>(.*?)</a>|<button\b[^>]*>(.*?)</button>|<input type=\"submit\"[^>]* value=\"([^\"]*)\"", re.DOTALL
-)
-
-
 def confirmations_of(page: Page, items: Sequence[Any]) -> dict[str, str]:
     """Return the confirmation pages of every action on these rows, in their lists and on their pages."""
     found = {}
@@ -267,15 +260,11 @@ def test_no_confirmation_has_two_buttons_named_cancel(superuser: Page, delivery:
     superuser.client.cookies[settings.LANGUAGE_COOKIE_NAME] = language
 
     pages = confirmations_of(superuser, rows)
-    names = {
-        page: ["".join(found).strip() for found in CONTROL.findall(CONTENT.findall(html)[0])]
-        for page, html in pages.items()
-    }
+    names = {page: controls_of(html, '<div id="content"') for page, html in pages.items()}
 
     assert len(pages) > 30
     assert {page for page, found in names.items() if len(found) < 2 or len(set(found)) < len(found)} == set()
-    cancel = {page: [name for name in found if name.lower().startswith(CANCEL)] for page, found in names.items()}
-    assert {page: found for page, found in cancel.items() if len(found) > 1} == {}
+    assert {page: found for page, found in names.items() if len(cancelling(found)) > 1} == {}
 
 
 def test_a_confirmation_leads_back_to_its_row(superuser: Page, webhook: Webhook) -> None:

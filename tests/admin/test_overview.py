@@ -53,7 +53,7 @@ def counted(webhook: Webhook) -> Webhook:
 def test_the_figures_match_the_records(superuser: Page, counted: Webhook) -> None:
     html = overview(superuser, window="hour")
 
-    assert figure(html, "Delivered") == "80 %"
+    assert figure(html, "Delivered") == "80%"
     assert figure(html, "Deliveries per minute") == "0.2"
     assert figure(html, "Response time, median") == "75 ms"
 
@@ -184,7 +184,7 @@ def test_other_staff_see_their_own_account(
 
     html = overview(page)
 
-    assert figure(html, "Delivered") == "100 %"
+    assert figure(html, "Delivered") == "100%"
     assert counted.url not in html or counted.pk not in html
     assert 'given_up"' not in html.partition("webhooks-legend")[0]
 

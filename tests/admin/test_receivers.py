@@ -110,8 +110,8 @@ def test_the_figures_are_those_of_the_chosen_period(superuser: Page, webhook: We
     (of_day,) = receivers(superuser).context["rows"]
     (of_week,) = receivers(superuser, window="week").context["rows"]
 
-    assert (of_hour.error_rate, of_hour.finished, of_hour.p50_ms, of_hour.p95_ms) == ("10 %", 10, 75, 98)
-    assert (of_day.error_rate, of_day.finished, of_week.error_rate, of_week.finished) == ("0.1 %", 1000, "", 0)
+    assert (of_hour.error_rate, of_hour.finished, of_hour.p50_ms, of_hour.p95_ms) == ("10%", 10, 75, 98)
+    assert (of_day.error_rate, of_day.finished, of_week.error_rate, of_week.finished) == ("0.1%", 1000, "", 0)
 
 
 def test_the_queue_is_counted_now_unless_it_is_too_long(
@@ -158,7 +158,7 @@ def test_each_webhook_is_found_by_the_state_that_is_shown(
 
 @pytest.mark.parametrize(
     ("part", "whole", "expected"),
-    [(0, 5, "0 %"), (5, 5, "100 %"), (1, 5000, "0.1 %"), (4999, 5000, "99.9 %"), (1, 8, "12.5 %"), (1, 4, "25 %")],
+    [(0, 5, "0%"), (5, 5, "100%"), (1, 5000, "0.1%"), (4999, 5000, "99.9%"), (1, 8, "12.5%"), (1, 4, "25%")],
 )
 def test_a_rate_of_0_means_none_and_of_100_all(part: int, whole: int, expected: str) -> None:
     assert percent(part, whole) == expected

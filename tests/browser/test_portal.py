@@ -11,14 +11,11 @@ from playwright.sync_api import Page as Tab
 
 from ..portal.conftest import Customer, make_customer
 from ..portal.hostile import make_hostile
-from ..portal.test_routes import READING, path_of
+from ..portal.test_routes import PARTS, READING, path_of
 from .conftest import Login, new_session
 from .inspection import LOOKS, Look, keep_picture, looking, problems_of
 
 pytestmark = pytest.mark.only_on("sqlite")
-
-PARTS = ("webhook-handshake", "delivery-attempts", "replay-progress")
-"""Routes that answer with a part of a page."""
 
 PAGES = [name for name in READING if name not in PARTS] + ["webhook-new", "key-new"]
 

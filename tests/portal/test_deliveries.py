@@ -11,7 +11,7 @@ from django.utils import timezone
 from webhooks_app.admin.deliveries import DeliveryAdmin
 from webhooks_app.database.clock import DatabaseClock
 from webhooks_app.event_types import registry
-from webhooks_app.models import ApiKey, Delivery, DeliveryAttempt, Event, EventReference, Replay, Webhook
+from webhooks_app.models import ApiKey, AuditEntry, Delivery, DeliveryAttempt, Event, EventReference, Replay, Webhook
 from webhooks_app.pages.filters import PERIODS
 from webhooks_app.portal.deliveries import DeliveryFilterForm
 from webhooks_app.protocol.ids import new_id
@@ -149,6 +149,26 @@ def test_missed_events_are_counted_before_they_are_sent(amina: Customer) -> None
     assert "1 event would be sent." in counted
     assert "Running: 0 of 1 queued." in started
     assert replay.requested_by == amina.user
+
+
+def test_nothing_is_offered_if_no_event_was_found(amina: Customer) -> None:
+    Replay.objects.filter(pk=amina.replay.pk).update(state="ready", matched=0)
+
+    shown = text(amina.get("replay", amina.replay.pk))
+
+    assert "No events to send in this period." in shown
+    assert "Send them" not in shown
+
+
+def test_the_end_of_a_replay_is_confirmed_with_a_reason(amina: Customer) -> None:
+    asked = text(amina.get("replay-step", amina.replay.pk, "cancel"))
+    amina.post("replay-step", amina.replay.pk, "cancel", reason="wrong week")
+
+    amina.replay.refresh_from_db()
+    entry = AuditEntry.objects.get(subject=amina.replay.pk, action="replay.cancelled")
+    assert "No delivery is pending." in asked
+    assert "webhooks-danger" in asked
+    assert (amina.replay.state, entry.reason) == ("cancelled", "wrong week")
 
 
 def test_a_step_that_is_not_possible_is_explained(amina: Customer) -> None:

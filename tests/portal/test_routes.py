@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 import pytest
 from django.apps import apps
+from django.conf import settings
 from django.core import serializers
 from django.db import connection, transaction
 from django.test import Client
@@ -18,8 +19,9 @@ from django.urls import URLPattern, URLResolver, reverse
 from webhooks_app.models import ApiKey, SigningKey, Webhook
 from webhooks_app.portal import portal_url, urls
 from webhooks_app.portal.actions import ACTIONS
-from webhooks_app.portal.replays import VERBS
+from webhooks_app.portal.replays import STEPS
 
+from ..support.controls import cancelling, controls_of
 from .conftest import Customer, make_customer
 
 pytestmark = [pytest.mark.django_db, pytest.mark.only_on("sqlite", "postgresql", "mariadb")]
@@ -74,13 +76,17 @@ ELSEWHERE = {"accounts", "link", "link-damaged", "link-end"}
 """The routes without an account, which test_links.py visits."""
 
 METHODS = ("get", "head", "options", "post", "put", "patch", "delete", "trace")
+CONFIRMATIONS = ("webhook-action", "replay-step", "key-revoke")
+PARTS = ("webhook-handshake", "delivery-attempts", "replay-progress")
+"""Routes that answer with a part of a page."""
+
 POSTED = {"url": "http://127.0.0.1:9000/other", "event_types": ["file.deleted"], "event_type": "file.deleted"}
 POSTED |= {"name": "x", "scopes": ["webhooks:read"], "states": ["missed"], "overlap_hours": "1"}
 
 WITH_ROWS = [
     name for name, args in ROUTES.items() if args and args[0] in ("webhook", "delivery", "event", "replay", "key")
 ]
-READING = [name for name in ROUTES if name not in ("webhook-new", "key-new", "replay-step")]
+READING = [name for name in ROUTES if name not in ("webhook-new", "key-new")]
 
 
 def path_of(name: str, account: Customer, rows: Customer | None) -> str:
@@ -96,7 +102,7 @@ def paths_of(name: str, account: Customer, rows: Customer | None) -> list[str]:
     path = path_of(name, account, rows)
     if name == "webhook-action":
         return [path.replace("/pause/", f"/{each}/") for each in (*ACTIONS, "explode")]
-    return [path.replace("/cancel/", f"/{each}/") for each in (*VERBS, "explode")] if name == "replay-step" else [path]
+    return [path.replace("/cancel/", f"/{each}/") for each in (*STEPS, "explode")] if name == "replay-step" else [path]
 
 
 def everything() -> str:
@@ -158,6 +164,20 @@ def test_the_owner_sees_each_page(amina: Customer, name: str) -> None:
     assert "<script>alert" not in response.content.decode()
     assert response.headers["Content-Security-Policy"].startswith("default-src 'none'; script-src 'self'")
     assert response.headers["Cache-Control"] == "no-store, private"
+
+
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_no_page_has_two_buttons_named_cancel(amina: Customer, language: str) -> None:
+    amina.client.cookies[settings.LANGUAGE_COOKIE_NAME] = language
+    paths = [path for name in ROUTES if name not in PARTS for path in paths_of(name, amina, amina)]
+    paths = [path for path in paths if "/explode/" not in path]
+
+    names = {path: controls_of(amina.client.get(path).text, "<header") for path in paths}
+
+    assert {path: found for path, found in names.items() if len(cancelling(found)) > 1} == {}
+    confirmations = [path for name in CONFIRMATIONS for path in paths_of(name, amina, amina) if path in names]
+    assert {path: names[path] for path in confirmations if len(set(names[path])) < len(names[path])} == {}
+    assert min(len(names[path]) for path in confirmations) > 1
 
 
 def test_nothing_of_another_account_is_seen_or_changed(amina: Customer, boris: Customer) -> None:

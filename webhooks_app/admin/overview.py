@@ -5,7 +5,6 @@ All figures come from roll-ups and from indexes of pending deliveries, so that t
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -153,10 +152,9 @@ class Overview:
         return self.series.total
 
     @property
-    def success_percent(self) -> float | None:
-        """Success rate in percent, rounded down so that 100 means all."""
-        rate = self.total.success_rate
-        return None if rate is None else math.floor(1000 * rate) / 10
+    def success(self) -> str:
+        """The share of successes in percent; "" without deliveries."""
+        return percent(self.total.succeeded, self.total.finished) if self.total.finished else ""
 
     @property
     def p50_ms(self) -> float | None:

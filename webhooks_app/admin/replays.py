@@ -118,7 +118,7 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
         return super().get_queryset(request).select_related("webhook")
 
     def offers(self, item: Replay, action: str) -> bool:
-        return item.permits(action)
+        return item.offers(action)
 
     # Permissions
 

@@ -242,6 +242,10 @@ class Replay(Audited):
         """Return True if the state permits one of the ``STEPS``."""
         return self.state in self.STEPS[step]
 
+    def offers(self, step: str) -> bool:
+        """Return True if the state permits one of the ``STEPS``, and it is not the start of nothing."""
+        return self.permits(step) and (step != "start" or self.matched > 0)
+
     def _require(self, step: str, rule: str) -> None:
         if not self.permits(step):
             state = ReasonText(f"replay_{self.state}")

@@ -196,4 +196,4 @@ def percent(part: int, whole: int) -> str:
         tenths = max(1, tenths)
     if part < whole:
         tenths = min(999, tenths)
-    return f"{number_format(tenths / 10, 0 if tenths % 10 == 0 else 1)} %"
+    return gettext("%(number)s%%") % {"number": number_format(tenths / 10, 0 if tenths % 10 == 0 else 1)}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from django import forms
 from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpResponse
 from django.utils.translation import gettext_lazy as _
 
 from ..models import Delivery, Replay
@@ -15,20 +16,30 @@ from ..models.health import FailingPeriod
 from ..models.replay import missing_outcomes
 from ..operations import replays
 from ..operations.rights import REPLAY, VIEW_DELIVERIES
+from ..pages.confirmations import REPLAY as CONFIRMATIONS
+from ..pages.confirmations import Confirmation, pending_of_replays
 from ..pages.filters import moment_field
 from ..pages.replays import failing_sentences, latest_of, moved_start, status_in_words
 from ..pages.transcript import transcript
-from .base import AccountPage, WebhookFormPage, redirect
+from .actions import Button
+from .base import AccountPage, ConfirmationPage, WebhookFormPage, redirect
 
 __all__ = ["NewReplayPage", "ReplayPage"]
 
-VERBS: dict[str, tuple[Any, Any]] = {
-    "start": (_("Send them"), replays.start),
-    "pause": (_("Pause"), replays.pause),
-    "resume": (_("Resume"), replays.resume),
-    "cancel": (_("Discard"), replays.cancel),
+
+class Step(NamedTuple):
+    label: Any
+    operation: Callable[..., Any]
+    confirmation: Confirmation
+
+
+STEPS = {
+    "start": Step(_("Send them"), replays.start, CONFIRMATIONS["start"]),
+    "pause": Step(_("Pause"), replays.pause, CONFIRMATIONS["pause"]),
+    "resume": Step(_("Resume"), replays.resume, CONFIRMATIONS["resume"]),
+    "cancel": Step(_("Cancel the replay"), replays.cancel, CONFIRMATIONS["cancel"]),
 }
-"""The label and the operation of each step."""
+"""The steps of a replay. Those that destroy are confirmed first."""
 
 
 class ReplayForm(forms.Form):
@@ -74,7 +85,7 @@ class ReplayPage(AccountPage):
     right = VIEW_DELIVERIES
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        replay: Replay = self.find_replay()
+        replay = replay_of(self)
         latest = latest_of(replay)
         outcomes = dict(Replay.Outcome.choices)
         return super().get_context_data(
@@ -106,19 +117,20 @@ class ReplayPage(AccountPage):
         attempts = transcript(delivery.shown_attempts(), delivery, shows_body=True, url=self.delivery_url)
         return {"delivery": delivery, "attempts": attempts[-1:]}
 
-    def find_replay(self) -> Replay:
-        replay: Replay = self.find(Replay.objects.select_related("webhook"), self.kwargs["pk"])
-        return replay
-
-    def _steps(self, replay: Replay) -> list[tuple[Any, str]]:
-        """Return the steps that the user may take, with their URLs."""
+    def _steps(self, replay: Replay) -> list[Button]:
+        """Return the buttons of the steps that the user may take."""
         if not self.may(REPLAY):
             return []
         return [
-            (label, self.url("replay-step", replay.pk, verb))
-            for verb, (label, _operation) in VERBS.items()
-            if replay.permits(verb)
+            Button(step.label, self.url("replay-step", replay.pk, verb), step.confirmation.is_destructive)
+            for verb, step in STEPS.items()
+            if replay.offers(verb)
         ]
+
+
+def replay_of(page: AccountPage) -> Replay:
+    replay: Replay = page.find(Replay.objects.select_related("webhook"), page.kwargs["pk"])
+    return replay
 
 
 class ReplayPart(ReplayPage):
@@ -127,14 +139,35 @@ class ReplayPart(ReplayPage):
     template_name = "webhooks_app/portal/parts/replay.html"
 
 
-class ReplayStep(ReplayPage):
-    """A step of a replay, such as its start."""
+class ReplayStepPage(ConfirmationPage):
+    """The confirmation of a step of a replay."""
 
-    http_method_names = ("post",)
+    section = "webhooks"
+    right = VIEW_DELIVERIES
 
-    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        if (step := VERBS.get(self.kwargs["verb"])) is None:
-            raise Http404
-        replay, (_label, operation) = self.find_replay(), step
-        self.perform(lambda: operation(replay, actor=self.actor))
+    @property
+    def step(self) -> Step:
+        try:
+            return STEPS[self.kwargs["verb"]]
+        except KeyError:
+            raise Http404 from None
+
+    @property
+    def confirmation(self) -> Confirmation:
+        return self.step.confirmation
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        replay, step = replay_of(self), self.step
+        self.actor.require(REPLAY, self.owner.pk)
+        return super().get_context_data(
+            title=step.label,
+            subject=replay.webhook.url,
+            consequences=pending_of_replays(self.kwargs["verb"], [replay]),
+            cancel_url=self.url("replay", replay.pk),
+            **kwargs,
+        )
+
+    def carry_out(self, **reason: str) -> HttpResponse:
+        replay, step = replay_of(self), self.step
+        self.perform(lambda: step.operation(replay, actor=self.actor, **reason))
         return redirect(self.url("replay", replay.pk))
