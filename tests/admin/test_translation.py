@@ -78,7 +78,7 @@ def test_placeholders_survive_the_translation() -> None:
 
 @pytest.mark.parametrize(
     ("model", "words"),
-    [("delivery", ("Zustellungen", "ausstehend")), ("webhook", ("Testereignis senden", "Eigentümer"))],
+    [("delivery", ("Zustellungen", "ausstehend")), ("webhook", ("Testereignis senden", "Konto"))],
 )
 def test_the_admin_is_translated_to_german(
     superuser: Page, delivery: Delivery, model: str, words: tuple[str, ...]
