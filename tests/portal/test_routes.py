@@ -86,9 +86,6 @@ POSTED |= {"name": "x", "scopes": ["webhooks:read"], "states": ["missed"], "over
 WITH_ROWS = [
     name for name, args in ROUTES.items() if args and args[0] in ("webhook", "delivery", "event", "replay", "key")
 ]
-PARTS = ("webhook-handshake", "delivery-attempts", "replay-progress")
-"""Routes that answer with a part of a page."""
-
 READING = [name for name in ROUTES if name not in ("webhook-new", "key-new")]
 
 
