@@ -11,8 +11,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from webhooks_app.conf import settings
-from webhooks_app.configured import retry_policy
+from webhooks_app.conf import retry_policy, settings
 from webhooks_app.event_types import registry
 from webhooks_app.models import Delivery, DeliveryAttempt, Event, Webhook
 from webhooks_app.protocol.ids import RANDOM_HEX_DIGITS, first_id_at

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from .configured import retry_policy
+from .conf import retry_policy
 from .event_types import INTERNAL_EVENT_TYPES, VERIFICATION, EventType, breaking_changes
 from .exceptions import InvalidCatalogueError
 from .protocol.handshake import challenge_body

@@ -15,7 +15,7 @@ from django.apps import apps
 from django.db.models import DateTimeField
 from django.utils import timezone
 
-from webhooks_app.configured import transport_options
+from webhooks_app.conf import transport_options
 from webhooks_app.database.clock import DatabaseClock
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.event_types import OPERATIONAL_EVENT_TYPES

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from webhooks_app.configured import transport_options
+from webhooks_app.conf import transport_options
 from webhooks_app.delivery.claim import Finished
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.delivery.queue import Queue

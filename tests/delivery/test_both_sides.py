@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.retries import NEVER
-from webhooks_app.configured import transport_options
+from webhooks_app.conf import transport_options
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.models import DeliveryAttempt
 from webhooks_app.transport import make_transport

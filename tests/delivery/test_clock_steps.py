@@ -7,7 +7,7 @@ from collections import defaultdict
 
 import pytest
 
-from webhooks_app.configured import transport_options
+from webhooks_app.conf import transport_options
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.models import DeliveryAttempt, WorkerSession
 from webhooks_app.transport.memory import MemoryTransport

@@ -13,7 +13,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import InternalError, OperationalError, connection
 
 from webhooks_app import send_test_event
-from webhooks_app.configured import transport_options
+from webhooks_app.conf import transport_options
 from webhooks_app.delivery import recorder as recorder_module
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.models import Delivery, DeliveryAttempt, Event, SigningKey, Webhook

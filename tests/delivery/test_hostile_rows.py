@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from webhooks_app.configured import transport_options
+from webhooks_app.conf import transport_options
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.maintenance.jobs import JOBS, run_due
 from webhooks_app.maintenance.retention import prune

@@ -8,7 +8,7 @@ import time
 import pytest
 from django.db import connection, connections
 
-from webhooks_app.configured import transport_options
+from webhooks_app.conf import transport_options
 from webhooks_app.database.clock import DatabaseClock
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.delivery.listening import PolledEvent, commit_event

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 from django.db import OperationalError, connection, connections
 
-from webhooks_app.configured import transport_options
+from webhooks_app.conf import transport_options
 from webhooks_app.database.clock import DatabaseClock
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.delivery.listening import CHANNEL, NotifyEvent, NotifyRate, notify

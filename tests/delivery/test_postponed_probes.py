@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from webhooks_app.configured import transport_options
+from webhooks_app.conf import transport_options
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.models import Delivery, DeliveryAttempt, Webhook
 from webhooks_app.models.hold import HoldReason, hold_of

@@ -12,7 +12,7 @@ import pytest
 from django.urls import reverse
 
 from webhooks_app import send_test_event
-from webhooks_app.configured import transport_options
+from webhooks_app.conf import transport_options
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.models import ApiKey, DeliveryAttempt, Webhook
 from webhooks_app.transport import make_transport

@@ -17,7 +17,7 @@ from demo_data.writing import Size, make_demo_data
 from tests.support.retries import NEVER
 from tests.support.rows import emit_one, make_webhook
 from webhooks_app.conf import settings as conf
-from webhooks_app.configured import transport_options
+from webhooks_app.conf import transport_options
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.maintenance.retention import Pruned, prune
 from webhooks_app.maintenance.rollups.reading import ever

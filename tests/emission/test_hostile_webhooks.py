@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from webhooks_app import NewEvent, emit, emit_many
-from webhooks_app.configured import transport_options
+from webhooks_app.conf import transport_options
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.models import Delivery, Event, QueueEntry, Webhook
 from webhooks_app.transport.memory import MemoryTransport

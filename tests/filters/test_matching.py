@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field, JsonValue
 from typing_extensions import TypeAliasType
 
-from webhooks_app.configured import parse_filter
+from webhooks_app.conf import parse_filter
 from webhooks_app.event_types import EventType
 from webhooks_app.exceptions import InvalidFilterError
 from webhooks_app.filters import FILTER_OPERATORS, check_fields

@@ -9,7 +9,7 @@ from django.db import connection
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from webhooks_app.configured import parse_filter
+from webhooks_app.conf import parse_filter
 from webhooks_app.models import AuditEntry, Webhook
 from webhooks_app.operations.actors import PROJECT
 from webhooks_app.operations.registration import update_webhook

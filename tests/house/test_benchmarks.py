@@ -22,7 +22,7 @@ from benchmarks.scenarios import structure
 from tests.support.missing import skip_without
 from tests.support.rows import emit_one, make_webhook
 from tests.support.servers.process import ServerMissingError, program
-from webhooks_app.configured import transport_options
+from webhooks_app.conf import transport_options
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.models import DeliveryAttempt
 from webhooks_app.transport.memory import MemoryTransport

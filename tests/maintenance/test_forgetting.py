@@ -15,7 +15,7 @@ from tests.support.engines import at_work
 from tests.support.rows import EVENT_TYPE, emit_one, make_webhook
 from tests.support.waiting import wait_until
 from webhooks_app import emit, forget_events, forget_owner, send_test_event
-from webhooks_app.configured import transport_options
+from webhooks_app.conf import transport_options
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.models import (
     ApiKey,

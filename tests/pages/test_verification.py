@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from webhooks_app.configured import known_signatures
+from webhooks_app.conf import known_signatures
 from webhooks_app.pages.verification import LANGUAGES, code_in, samples_for
 from webhooks_app.signatures import NativeSignature
 

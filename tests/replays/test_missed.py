@@ -11,7 +11,7 @@ from django.core.management import call_command
 from django.utils import timezone
 
 from tests.support.retries import MINUTE, ONCE
-from webhooks_app.configured import transport_options
+from webhooks_app.conf import transport_options
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.models import ApiKey, Delivery, QueueEntry, Rollup, Webhook, WebhookHealth
 from webhooks_app.models.health import FailingPeriod

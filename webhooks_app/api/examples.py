@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from ..catalogue import EVENT_ID
-from ..configured import retry_policy
+from ..conf import retry_policy
 from ..event_types import EventType
 from ..protocol.ids import attempt_id
 from . import deliveries, emission, serializers

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, TypeVar
 from django.utils.dateparse import parse_datetime
 from rest_framework import serializers
 
-from ..configured import known_policies, known_signatures
+from ..conf import known_policies, known_signatures
 from ..models.limits import SECRET_LENGTHS, check_secret
 from ..models.own_headers import MAX_HEADERS, MAX_SHOWN, MAX_VALUE_LENGTH
 from ..owners import public_event_types

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from django.utils import timezone
 from rest_framework import serializers
 
-from ..configured import known_signatures
+from ..conf import known_signatures
 from ..event_types import EventType
 from ..exceptions import UnknownEventTypeError
 from ..models import ApiKey, AuditEntry, Delivery, DeliveryAttempt, Event, Webhook, WebhookHealth

@@ -12,8 +12,7 @@ from itertools import islice
 from django.core.exceptions import ImproperlyConfigured
 from django.db import router
 
-from ..conf import problem_with_lease, settings
-from ..configured import configured_transport
+from ..conf import configured_transport, problem_with_lease, settings
 from ..database.clock import Clock, DatabaseClock
 from ..database.sql import kind_of
 from ..exceptions import SchemeUnavailableError, SecretUnreadableError

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import NamedTuple
 
-from ..configured import policy_of_delivery
+from ..conf import policy_of_delivery
 from ..database.sql import kind_of
 from ..exceptions import WebhooksError
 from ..models import Delivery

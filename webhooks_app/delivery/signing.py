@@ -8,8 +8,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import NamedTuple
 
-from ..conf import settings
-from ..configured import known_signatures
+from ..conf import known_signatures, settings
 from ..encryption import decrypt, encryption_keys
 from ..exceptions import SchemeUnavailableError, SecretUnreadableError, WebhooksError
 from ..reasons import ReasonText

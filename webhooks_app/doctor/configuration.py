@@ -8,7 +8,7 @@ from django.conf import settings as django_settings
 from django.core import checks
 from django.utils.translation import gettext as _
 
-from ..configured import configured_transport, transport_options
+from ..conf import configured_transport, transport_options
 from ..transport import AddressGuard, TransportError
 from ..wake.base import chosen_wake
 from .findings import Finding, Level, fail, ok

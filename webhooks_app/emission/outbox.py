@@ -20,7 +20,7 @@ from django.core.exceptions import SynchronousOnlyOperation
 from django.db import InternalError, connections, models, transaction
 from django.db.models.functions import MD5, Cast, Concat, Substr
 
-from ..configured import known_policies, retry_policy
+from ..conf import known_policies, retry_policy
 from ..database.dialects import dialect_of
 from ..database.sql import PreparedStatement, Slot, UtcNow, fill, sqlstate, with_names
 from ..exceptions import IdempotencyConflictError

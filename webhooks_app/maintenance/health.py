@@ -12,8 +12,7 @@ from typing import NamedTuple, Self
 
 from django.db import InterfaceError, OperationalError, transaction
 
-from ..conf import settings
-from ..configured import retry_policy
+from ..conf import retry_policy, settings
 from ..database.sql import kind_of, upsert, writing
 from ..models import Tally, Webhook, WebhookHealth
 from ..models.audit import SYSTEM, acting

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from ..configured import known_signatures
+from ..conf import known_signatures
 from ..exceptions import InvalidEndpointError
 from ..protocol.handshake import challenge_body
 from ..protocol.ids import attempt_id

@@ -10,7 +10,7 @@ from django.conf import settings as django_settings
 from django.db import connections, models, transaction
 from django.utils.translation import gettext_lazy as _
 
-from ..configured import policy_of_delivery, retry_policy
+from ..conf import policy_of_delivery, retry_policy
 from ..database.clock import now
 from ..database.sql import UtcNow
 from ..event_types import VERIFICATION

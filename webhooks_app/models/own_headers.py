@@ -17,7 +17,7 @@ from django.db import models
 from django.utils.translation import gettext, gettext_noop
 from django.utils.translation import gettext_lazy as _
 
-from ..configured import known_signatures
+from ..conf import known_signatures
 from ..encryption import decrypt, encrypt
 from ..exceptions import InvalidEndpointError, SecretUnreadableError
 from ..transport.endpoint import ANYWHERE, parse_endpoint

@@ -12,8 +12,7 @@ from django.db import models, transaction
 from django.dispatch import Signal
 from django.utils.translation import gettext_lazy as _
 
-from ..conf import settings
-from ..configured import check_endpoint, known_policies, parse_filter, retry_policy
+from ..conf import check_endpoint, known_policies, parse_filter, retry_policy, settings
 from ..database.clock import now
 from ..event_types import registry
 from ..exceptions import AlreadyInStateError, InvalidEndpointError, InvalidFilterError, WebhookStateError

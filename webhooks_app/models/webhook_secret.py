@@ -12,8 +12,7 @@ from django.utils import timezone
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from ..conf import settings
-from ..configured import known_signatures
+from ..conf import known_signatures, settings
 from ..database.sql import UtcNow
 from ..encryption import decrypt, encrypt
 from ..exceptions import SecretUnreadableError

@@ -9,14 +9,7 @@ from django.core.exceptions import ValidationError
 from django.db import router
 from django.utils.translation import gettext_lazy as _
 
-from ..configured import (
-    offered_operators,
-    offered_orders,
-    offered_policies,
-    offered_signatures,
-    parse_filter,
-    retry_policy,
-)
+from ..conf import offered_operators, offered_orders, offered_policies, offered_signatures, parse_filter, retry_policy
 from ..database.sql import writing
 from ..filters import COMBINING
 from ..models import QueueEntry, QueueLane, Webhook, WebhookHealth

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from django.utils.translation import gettext as _
 
-from ..configured import known_signatures
+from ..conf import known_signatures
 from ..exceptions import WebhookStateError
 from ..models import Webhook
 from ..models.webhook_secret import SECRET

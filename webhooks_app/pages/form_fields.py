@@ -13,14 +13,7 @@ from django.utils import timezone
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from ..configured import (
-    known_policies,
-    known_signatures,
-    offered_orders,
-    offered_policies,
-    offered_signatures,
-    retry_policy,
-)
+from ..conf import known_policies, known_signatures, offered_orders, offered_policies, offered_signatures, retry_policy
 from ..encryption import Masked
 from ..models import Webhook
 from ..models.order import Order

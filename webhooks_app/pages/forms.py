@@ -11,8 +11,7 @@ from django.contrib import messages
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from ..conf import settings
-from ..configured import known_signatures
+from ..conf import known_signatures, settings
 from ..event_types import EventTypeRegistry, registry
 from ..exceptions import InvalidEventDataError
 from ..models import Webhook

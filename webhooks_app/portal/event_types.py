@@ -12,7 +12,7 @@ from django.http import Http404
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
-from ..configured import known_signatures
+from ..conf import known_signatures
 from ..event_types import EventTypeRegistry
 from ..exceptions import UnknownEventTypeError
 from ..models.webhook_secret import default_signatures

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 
 from django.db.models import OuterRef, Subquery
 
-from ..configured import known_policies
+from ..conf import known_policies
 from ..models import Delivery, DeliveryAttempt
 from ..models.keyset import MAX_RANGES, Parts, newest_of_each
 from ..models.problem import Cause

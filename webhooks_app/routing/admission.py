@@ -23,8 +23,7 @@ from django.db.models.functions import Cast, Concat
 from django.db.models.lookups import GreaterThan
 from django.utils.translation import gettext_lazy as _
 
-from ..conf import settings
-from ..configured import parse_filter
+from ..conf import parse_filter, settings
 from ..database.sql import Position
 from ..event_types import INTERNAL_NAMES, OPERATIONAL_EVENT_TYPES
 from ..event_types.base import NAME_PATTERN

@@ -10,7 +10,7 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.utils.translation import gettext_lazy as _
 
-from ..configured import parse_filter
+from ..conf import parse_filter
 from ..exceptions import FilterBudgetError
 from ..filters import EMISSION_STEPS, Filter, Mismatch
 from ..models import Event, Webhook

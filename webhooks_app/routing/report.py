@@ -18,8 +18,7 @@ from django.db import models
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from ..conf import settings
-from ..configured import parse_filter
+from ..conf import parse_filter, settings
 from ..exceptions import FilterBudgetError
 from ..filters import EMISSION_STEPS, Mismatch
 from ..models import AuditEntry, Delivery, Event, Webhook

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from ..configured import known_signatures, transport_options
+from ..conf import known_signatures, transport_options
 from ..delivery.sending import Sending
 from ..encryption import decrypt
 from ..event_types import INTERNAL_NAMES, RETRY_NOTICE

@@ -11,7 +11,7 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 from django.db import DatabaseError, InterfaceError, connections, router
 
-from ...configured import configured_transport
+from ...conf import configured_transport
 from ...delivery.engine import Engine
 from ...maintenance.runner import MaintenanceRunner
 from ...models import Delivery

@@ -9,8 +9,7 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from ...conf import settings
-from ...configured import configured_transport, retry_policy
+from ...conf import configured_transport, retry_policy, settings
 from ...delivery.slots import SHARE_OF_WINDOW, usual_cap
 from ...plurals import counted
 from ..base import WebhooksCommand

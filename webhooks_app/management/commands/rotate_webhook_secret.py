@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from ...configured import known_signatures
+from ...conf import known_signatures
 from ...models import Webhook
 from ...models.limits import MAX_SECRET_OVERLAP
 from ...models.webhook_secret import SECRET
