@@ -92,8 +92,8 @@ def _with(event_type: EventType[Any]) -> dict[type[Any], dict[str, Any]]:
         serializers.RotatedWebhookSerializer: {**webhook, "secret": _SECRET, "warnings": []},
         serializers.TestRequestSerializer: {"webhook_id": WEBHOOK_ID, "event_type": name},
         deliveries.ReplaySerializer: _replay(name),
-        serializers.DeliverySerializer: delivery,
-        serializers.DeliveryWithAttemptsSerializer: {**delivery, "attempts": [_ATTEMPT]},
+        deliveries.DeliverySerializer: delivery,
+        deliveries.DeliveryWithAttemptsSerializer: {**delivery, "attempts": [_ATTEMPT]},
         serializers.EventSerializer: event,
         emission.NewEventSerializer: {"type": name, "owner": "42", "data": data, "references": ["order_17"]},
         serializers.EventWithDataSerializer: {

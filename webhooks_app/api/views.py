@@ -28,6 +28,7 @@ from ..routing.report import decide, try_filter
 from . import serializers
 from .authentication import require_scope
 from .base import ApiViewSet, Operation
+from .deliveries import DeliverySerializer
 from .emission import (
     Emission,
     EmittedBatchSerializer,
@@ -110,7 +111,7 @@ class WebhookViewSet(ApiViewSet):
         "try_filter": Operation(
             scope=READ_EVENTS, request=serializers.TryFilterSerializer, answer=serializers.TriedFilterSerializer
         ),
-        "deliveries": Operation(scope=READ, answer=serializers.DeliverySerializer, many=True),
+        "deliveries": Operation(scope=READ, answer=DeliverySerializer, many=True),
         "audit": Operation(scope=READ, answer=serializers.AuditEntrySerializer, many=True),
     }
 
