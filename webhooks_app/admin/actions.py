@@ -28,7 +28,7 @@ from ..error_reports import hide_values
 from ..operations.actors import BaseActor, lacking
 from ..operations.rights import AccessDeniedError
 from ..pages.confirmations import Confirmation, ReasonForm
-from ..pages.refusals import REFUSALS, as_form_error, refusal_of, refuse
+from ..pages.reasons import REFUSALS, as_form_error, refusal_of, refuse
 from .display import page_of
 from .history import AuditedAdmin
 from .owned import actor_of

@@ -20,8 +20,7 @@ from ..models.webhook_secret import SECRET
 from ..operations import rotation
 from ..operations.actors import BaseActor
 from .form_fields import NEW_PUBLIC_KEY, BoundedJSONField, ChoiceFields, without_reordering
-from .reasons import translated
-from .refusals import RefusableForm
+from .reasons import RefusableForm, translated
 from .shown_once import new_submission
 
 NOT_SAVED = ("headers", "basic_auth", "basic_password", "removes_signatures")

@@ -38,7 +38,7 @@ from ..operations.portal_links import LinkSession
 from ..operations.rights import CREATE_KEY, REGISTER_WEBHOOK, UPDATE_WEBHOOK, VIEW_WEBHOOKS, Right
 from ..owners import Access, owners, parse_key
 from ..pages.confirmations import Confirmation, ReasonForm
-from ..pages.refusals import REFUSALS, as_form_error
+from ..pages.reasons import REFUSALS, as_form_error
 from .visits import Visit, begin, harden, is_framed, with_csrf
 
 __all__ = ["AccountPage", "FormPage", "SafePage", "WebhookFormPage"]
