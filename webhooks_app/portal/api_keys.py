@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django import forms
 from django.contrib import messages
 from django.http import HttpResponse
 from django.utils import timezone
@@ -13,14 +14,31 @@ from ..models import ApiKey
 from ..operations.api_keys import create_key, may_grant, revoke_key
 from ..operations.rights import CHANGE_KEY, CREATE_KEY
 from ..pages.confirmations import API_KEY, last_uses
-from ..pages.form_fields import NEVER_EXPIRES
+from ..pages.form_fields import NEVER_EXPIRES, ExpiryField
 from ..pages.shown_once import new_submission, show_once, shown_by_first, take
 from .base import AccountPage, ConfirmationPage, FormPage, redirect
-from .forms import ApiKeyForm
 
 __all__ = ["ApiKeyListPage", "ApiKeySecretPage", "NewApiKeyPage", "RevocationPage"]
 
 MAX_SHOWN = 200
+
+
+class ApiKeyForm(forms.Form):
+    name = forms.CharField(label=_("Name"), max_length=100, help_text=_("The program or person that uses the key."))
+    scopes = forms.MultipleChoiceField(label=_("Scopes"), widget=forms.CheckboxSelectMultiple)
+    expires_at = ExpiryField()
+    submission = forms.CharField(required=False, widget=forms.HiddenInput, initial=new_submission)
+
+    def __init__(self, *args: Any, scopes: list[str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["scopes"].choices = [  # type: ignore[attr-defined]
+            (name, f"{name}: {label}") for name, label in ApiKey.Scope.choices if name in scopes
+        ]
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The values as arguments of ``create_key``."""
+        return {name: self.cleaned_data[name] for name in ("name", "scopes", "expires_at")}
 
 
 class ApiKeyListPage(AccountPage):

@@ -13,6 +13,7 @@ from django.http import HttpResponse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from ..event_types import EventTypeRegistry
 from ..maintenance.rollups import reading
 from ..maintenance.rollups.reading import Window
 from ..models import Delivery, Replay, Webhook
@@ -26,13 +27,14 @@ from ..operations.rights import REGISTER_WEBHOOK, UPDATE_WEBHOOK
 from ..owners import event_types_for
 from ..pages.display import delivery_rows
 from ..pages.explanation import state_of_handshake, waiting_for, why
+from ..pages.form_fields import SecretField
+from ..pages.forms import GroupedCheckboxes, WebhookOptions, event_type_choices
 from ..pages.health import sentences, why_paused
 from ..pages.shown_once import new_submission, show_once, shown_by_first
 from ..pages.transcript import transcript
 from ..routing.preview import preview_filter
 from .actions import offered
 from .base import PER_PAGE, AccountPage, FormPage, WebhookFormPage, cursor_of, links_of, redirect, refuse
-from .forms import NewWebhookForm, SettingsForm
 
 __all__ = ["NewWebhookPage", "SettingsPage", "WebhookListPage", "WebhookPage"]
 
@@ -46,6 +48,49 @@ class WebhookFilterForm(forms.Form):
     status = forms.ChoiceField(
         label=_("Status"), required=False, choices=[("", _("All")), *Webhook.Status.choices, ("failing", _("failing"))]
     )
+
+
+class NewWebhookForm(forms.Form):
+    url = forms.CharField(
+        label=_("URL"),
+        max_length=2048,
+        widget=forms.URLInput(attrs={"placeholder": "https://"}),
+        help_text=_("The address of your receiver. A request is sent there at once, to verify it."),
+    )
+    event_types = forms.MultipleChoiceField(label=_("Event types"), widget=GroupedCheckboxes)
+    description = forms.CharField(
+        label=_("Description"), max_length=200, required=False, help_text=_("For your own use.")
+    )
+    secret = SecretField(
+        label=_("Secret"),
+        required=False,
+        strip=False,
+        widget=forms.TextInput(attrs={"autocomplete": "off"}),
+        help_text=_("16 to 256 characters. Leave empty to generate one. It is shown only once."),
+    )
+    submission = forms.CharField(required=False, widget=forms.HiddenInput, initial=new_submission)
+
+    def __init__(self, *args: Any, event_types: EventTypeRegistry, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["event_types"].choices = event_type_choices(event_types)  # type: ignore[attr-defined]
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The values as arguments of ``register_webhook``."""
+        given = {name: self.cleaned_data[name] for name in ("url", "event_types", "description")}
+        return {**given, "secret": self.cleaned_data["secret"] or None}
+
+
+class SettingsForm(WebhookOptions):
+    field_order = (
+        *("url", "event_types", "description", "filter", "retry_policy", "accepted_statuses", "order"),
+        *("retry_notices", "max_in_flight", "rate_limit", "signatures", "removes_signatures"),
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["max_in_flight"].help_text = _("Maximum number of requests at a time. Empty for the default.")
+        self.offer_types(event_types_for(self.instance.owner))
 
 
 class WebhookListPage(AccountPage):
