@@ -14,6 +14,8 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from django.utils import formats, timezone
+from django.utils.html import escape
+from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext
 
 from ..maintenance.rollups.reading import Counters, HeatRow, Series, Window
@@ -302,3 +304,13 @@ def _number(value: float) -> str:
 
 def _round(value: float) -> float:
     return round(value, 1)
+
+
+def heat_cells(cells: Sequence[Cell]) -> SafeString:
+    """Return a row of the heat map. A template is several times slower for thousands of cells."""
+    rects = [
+        f'<rect class="shade-{"none" if each.shade is None else each.shade}" x="{each.x}" y="0" width="{each.width}"'
+        f' height="16"><title>{escape(each.label)}</title></rect>'
+        for each in cells
+    ]
+    return mark_safe("".join(rects))  # noqa: S308 - numbers and escaped text

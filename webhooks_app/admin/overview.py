@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 from django.db import router
 from django.db.models import QuerySet, Sum
 from django.http import HttpRequest
+from django.template import RequestContext
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
@@ -290,3 +292,12 @@ def _endangered(webhook_ids: list[str] | None) -> list[EndangeredWebhook]:
         for health in failing.select_related("webhook").order_by("failing_since")[:MAX_ENDANGERED]
         if (since_at := health.failing_since) is not None
     ]
+
+
+def webhooks_overview(context: RequestContext) -> dict[str, Any]:
+    """Return the context of the template tag for the overview, which is refreshed while the page is open."""
+    request = context["request"]
+    query = {"window": window_of(request).value}
+    site = getattr(request, "current_app", None)
+    url = reverse("admin:webhooks_app_webhook_overview", current_app=site, query=query)
+    return {**shown_overview(request), "live_url": url}
