@@ -29,8 +29,8 @@ from ..operations.actors import BaseActor, lacking
 from ..operations.rights import AccessDeniedError
 from ..pages.confirmations import Confirmation, ReasonForm
 from ..pages.reasons import REFUSALS, as_form_error, refusal_of, refuse
+from .audit import AuditedAdmin
 from .display import page_of
-from .history import AuditedAdmin
 from .owned import actor_of
 
 MAX_SELECTED = 100
