@@ -1,30 +1,35 @@
-"""The page of a webhook: its head, its sections, and their content except the form."""
+"""The page of a webhook: its head, its sections with their content, and its form."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import Any, NamedTuple
 
+from django import forms
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.text import Truncator
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from ..event_types import registry
+from ..event_types import EventTypeRegistry, registry
 from ..maintenance.rollups import reading
 from ..models import Delivery, Webhook, WebhookHealth
 from ..models.delivery import DeliveryQuerySet
 from ..models.health import Standing
 from ..models.status import REQUESTED
+from ..owners import event_types_for
 from ..pages import health
 from ..pages.display import MAX_URL, breakable, delivery_rows, moment
 from ..pages.explanation import state_of_handshake, waiting_for, why
+from ..pages.form_fields import SecretField
+from ..pages.forms import WebhookOptions
 from ..pages.reasons import translated
 from . import charts
 from .display import deliveries_url, delivery_urls, shown_transcript, shows_deliveries
 from .overview import window_of, windows
 from .owned import as_shown
+from .owner_fields import Audience, AudienceForm
 
 RECENT = {"recent": 5, "deliveries": 25}
 """Number of deliveries in each live list."""
@@ -151,3 +156,49 @@ def _subscribed(name: str, site: str) -> Subscribed:
 def _deliveries(request: HttpRequest, webhook: Webhook) -> DeliveryQuerySet:
     rows = as_shown(request, webhook.deliveries.order_by("-pk"))
     return rows.select_related("event", "webhook__lane", "queue_entry").defer("event__body")
+
+
+class WebhookForm(AudienceForm, WebhookOptions):
+    """Form of a webhook. Only a new webhook has a field for the secret."""
+
+    new_owner: Any = None
+    """Owner of a new webhook if the form has no owner field."""
+    visible_types: EventTypeRegistry = registry
+    """Event types offered for a new webhook."""
+
+    audience = forms.ChoiceField(
+        label=_("Receives the events of"),
+        choices=Audience.choices,
+        initial=Audience.ONE,
+        widget=forms.RadioSelect,
+        help_text=_("A webhook for every account belongs to the platform and receives the events of all accounts."),
+    )
+    secret = SecretField(
+        label=_("Secret"),
+        required=False,
+        strip=False,
+        widget=forms.TextInput(attrs={"autocomplete": "off", "class": "vTextField"}),
+        help_text=_("16 to 256 characters. Leave empty to generate one. It is shown only once."),
+    )
+
+    class Meta(WebhookOptions.Meta):
+        fields = ("owner", *WebhookOptions.Meta.fields)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if "url" in self.fields:
+            self.fields["url"].widget.attrs["class"] = "vURLField"
+        is_new = self.instance._state.adding
+        if not is_new:
+            self.fields.pop("secret", None)
+        elif "owner" not in self.fields:
+            self.instance.owner = self.new_owner
+        self.offer_audience()
+        self.offer_types(self.visible_types if is_new else event_types_for(self.instance.owner))
+
+    def clean(self) -> dict[str, Any] | None:
+        cleaned = super().clean()
+        self.check_audience()
+        if secret := self.cleaned_data.get("secret"):
+            self.instance.secret = secret
+        return cleaned

@@ -43,9 +43,8 @@ from .receivers import ReceiversPage
 from .search import SearchPage
 from .sidebar import EventTypes, Operations, PageAdmin, Receivers
 from .webhook_actions import WebhookActions
-from .webhook_form import WebhookForm
 from .webhook_health import HealthColumns
-from .webhook_page import Fact
+from .webhook_page import Fact, WebhookForm
 
 PAGES: Mapping[Any, type[PageAdmin]] = {
     Receivers: ReceiversPage,
