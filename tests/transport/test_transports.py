@@ -19,6 +19,7 @@ from webhooks_app.transport import (
     errors,
 )
 
+from ..support.waiting import wait_until
 from .receiver import OK, Mode, Peer, Receiver, receiving
 from .sending import HEADERS, post, send, send_all, transport
 
@@ -359,12 +360,6 @@ def test_cookies_are_not_sent_back(sender: BaseTransport) -> None:
         send(sender, post(receiver.url("/ok")))
 
         assert receiver.requests[1].header("Cookie") is None
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.01)
 
 
 def test_a_request_whose_thread_cannot_start_fails_alone(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
