@@ -19,7 +19,7 @@ from webhooks_app.admin import impact
 from webhooks_app.admin.actions import CONFIRMED
 from webhooks_app.models import Delivery, DeliveryAttempt, Event, Problem, Replay, Webhook, WebhookHealth
 from webhooks_app.protocol.ids import first_id_at
-from webhooks_app.replays import given_up
+from webhooks_app.replays import missed
 
 from ..support.rows import make_problem
 from .conftest import Page, shows, text
@@ -235,7 +235,7 @@ def test_only_events_of_the_period_are_counted(
 def test_the_latest_events_of_each_webhook_are_counted(
     superuser: Page, webhook: Webhook, new_webhook: Any, give_up: Callable[..., Delivery], monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(given_up, "MOST_GIVEN_UP", 8)
+    monkeypatch.setattr(missed, "MOST_GIVEN_UP", 8)
     other = new_webhook(None)
     for each in (webhook, other):
         make_problem(each, 503)
@@ -253,7 +253,7 @@ def test_the_latest_events_of_each_webhook_are_counted(
 def test_events_that_were_retried_for_long_are_counted(
     superuser: Page, webhook: Webhook, new_webhook: Any, give_up: Callable[..., Delivery], monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(given_up, "MOST_GIVEN_UP", 4)
+    monkeypatch.setattr(missed, "MOST_GIVEN_UP", 4)
     for each in (webhook, new_webhook(None)):
         make_problem(each, 503)
     give_up(503)
@@ -268,7 +268,7 @@ def test_events_that_were_retried_for_long_are_counted(
 def test_a_number_that_was_not_read_is_not_called_zero(
     superuser: Page, webhook: Webhook, new_webhook: Any, give_up: Callable[..., Delivery], monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(given_up, "MAX_RANGES", 1)
+    monkeypatch.setattr(missed, "MAX_RANGES", 1)
     WebhookHealth.objects.create(webhook=webhook, recent={"hour": {"given_up": 1}})
     for each in (webhook, new_webhook(None)):
         make_problem(each, 503)

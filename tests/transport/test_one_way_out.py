@@ -29,7 +29,7 @@ ALLOWED = {
         "import select": "waits for them",
         "import ssl": "types",
     },
-    "transport/connecting.py": {
+    "transport/opening.py": {
         "import socket": "types",
         "import ssl": "types",
         "call connect": "to addresses that the guard has checked, or to the proxy of the setting",

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from webhooks_app.transport import connecting
-from webhooks_app.transport.connecting import NEXT_ADDRESS_SECONDS
+from webhooks_app.transport import opening
 from webhooks_app.transport.connections import Sockets
+from webhooks_app.transport.opening import NEXT_ADDRESS_SECONDS
 
 from .driving import result_of
 from .receiver import Peer, receiving
@@ -18,7 +18,7 @@ from .test_guard import full_backlog
 
 
 def connect_to_first(addresses: Sequence[str], port: int, seconds: float) -> socket.socket:
-    sock, address = result_of(connecting.connect_to_first(Sockets(), addresses, port, time.monotonic() + seconds))
+    sock, address = result_of(opening.connect_to_first(Sockets(), addresses, port, time.monotonic() + seconds))
     assert sock.getpeername()[0] == address
     return sock
 
@@ -31,7 +31,7 @@ def test_the_first_accepting_address_wins() -> None:
 
 
 def test_a_refused_address_costs_no_delay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connecting, "NEXT_ADDRESS_SECONDS", 60)
+    monkeypatch.setattr(opening, "NEXT_ADDRESS_SECONDS", 60)
 
     with receiving() as receiver, connect_to_first(["127.0.0.9", "127.0.0.1"], receiver.port, 5) as sock:
         assert sock.getpeername()[0] == "127.0.0.1"

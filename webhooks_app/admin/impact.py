@@ -23,7 +23,7 @@ from ..maintenance.rollups.reading import Window
 from ..models import DeliveryAttempt, Problem, Webhook, WebhookHealth
 from ..models.problem import Cause
 from ..owners import owners
-from ..replays.given_up import missed_events
+from ..replays.missed import missed_events
 from .display import page_of
 from .filters import PLATFORM, AnswerForm
 from .missed import MAX_RECOVERED, may_replay

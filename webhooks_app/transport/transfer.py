@@ -11,10 +11,10 @@ from ..exceptions import InvalidEndpointError
 from . import errors
 from .answer import AnswerReader
 from .base import ErrorClass, Exchange, Request, Response, TransportError
-from .connecting import Opening
 from .connections import READ, WRITE, Connection, Steps, Wait
 from .endpoint import Endpoint
 from .errors import AttemptError, error_of
+from .opening import Opening
 from .refused_addresses import Address
 from .resolver import LOOKUP_SECONDS
 from .sender import Sender
