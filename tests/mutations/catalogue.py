@@ -667,20 +667,20 @@ MUTATIONS = (
         "routing/report.py",
         "setattr(then, name, earlier.get(name, getattr(webhook, name)))",
         "setattr(then, name, getattr(webhook, name))",
-        "routing/test_decide.py",
+        "routing/test_report.py",
     ),
     Mutation(
         "report-by-the-last-change",
         "routing/report.py",
         "earlier.setdefault(subject, {}).setdefault(name, before)",
         "earlier.setdefault(subject, {})[name] = before",
-        "routing/test_decide.py",
+        "routing/test_report.py",
     ),
     Mutation(
         "replays-look-emitted",
         "routing/report.py",
         "return Reason.REPLAYED if is_later or delivery.replay_id else Reason.SENT",
         "return Reason.SENT",
-        "routing/test_decide.py",
+        "routing/test_report.py",
     ),
 )

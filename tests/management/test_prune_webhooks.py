@@ -1,4 +1,4 @@
-"""``list_event_types`` and ``prune_webhooks``"""
+"""``prune_webhooks``"""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 from django.core.management.base import CommandError
 
 from webhooks_app.emission import emit
-from webhooks_app.event_types import registry
 from webhooks_app.models import Delivery, Event, Webhook
 
 from ..support.rows import end_deliveries, make_older
@@ -20,14 +19,6 @@ Run = Callable[..., Output]
 NOTHING = "0 attempts, 0 bodies, 0 deliveries, 0 events, 0 webhooks, 0 replays, 0 audit entries"
 ONE_EVENT = NOTHING.replace("0 deliveries, 0 events", "1 delivery, 1 event")
 DATA = {"file_id": "file_1", "user_id": "user_1", "filename": "a.pdf"}
-
-
-def test_every_event_type_is_listed_with_its_fields(run: Run) -> None:
-    output = run("list_event_types").stdout
-
-    for event_type in registry:
-        assert f"  {event_type.name}  {event_type.description}\n" in output
-    assert "error, [ppt_id], [user_id]" in output
 
 
 @pytest.fixture

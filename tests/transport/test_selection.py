@@ -25,7 +25,7 @@ class NamelessTransport(MemoryTransport):
 
 
 def test_a_transport_without_a_name_is_made() -> None:
-    made = make_transport("tests.transport.test_registry.NamelessTransport")
+    made = make_transport("tests.transport.test_selection.NamelessTransport")
     made.close()
 
     assert made.name == ""
