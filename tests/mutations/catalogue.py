@@ -572,7 +572,7 @@ MUTATIONS = (
     ),
     Mutation(
         "broken-transaction-is-used",
-        "emission/outbox.py",
+        "emission/emitting.py",
         "if connection.in_atomic_block and connection.needs_rollback:",
         "if False:",
         "emission",

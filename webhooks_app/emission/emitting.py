@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import os
+from asyncio import get_running_loop
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
 
 from asgiref.sync import sync_to_async
-from django.db import router, transaction
+from django.core.exceptions import SynchronousOnlyOperation
+from django.db import InternalError, connections, router, transaction
 from django.dispatch import Signal
 from pydantic import BaseModel
 
-from ..database.sql import concerns_rows, kind_of
+from ..database.sql import concerns_rows, kind_of, sqlstate
 from ..event_types import EventType, registry
 from ..exceptions import (
     IdempotencyConflictError,
@@ -27,16 +32,15 @@ from ..models import Delivery, Event, IdempotencyKey, QueueEntry, Webhook
 from ..models.audit import Action
 from ..owners import event_types_for
 from ..routing import Reason, RoutedEvent, admits, webhooks_for
+from ..signals import deliveries_created, event_emitted
 from .events import check_key, new_event
 from .outbox import (
     Queued,
-    announce_events,
     claim_key,
     find_committed,
     insert_event,
     insert_events,
     is_one_statement,
-    writing_event,
 )
 
 if TYPE_CHECKING:
@@ -47,6 +51,9 @@ logger = logging.getLogger("webhooks_app.emission")
 M = TypeVar("M", bound=BaseModel)
 Happening = TypeVar("Happening", bound=Callable[..., tuple[Any, Mapping[str, Any] | BaseModel] | None])
 """A function of a signal's arguments that returns the owner and the data of an event, or None for no event."""
+
+IN_FAILED_TRANSACTION = "25P02"
+"""PostgreSQL's SQLSTATE for every statement in a transaction after an error."""
 
 
 @dataclass(frozen=True)
@@ -120,8 +127,8 @@ def emit(
         found, data, owner=owner, occurred_at=occurred_at, references=references, ordering_key=ordering_key
     )
     using = router.db_for_write(Event)
-    with writing_event(event, using, in_one_statement=is_one_statement(using)):
-        announce_events(using, (event, insert_event(event, using)))
+    with _writing(event, using, in_one_statement=is_one_statement(using)):
+        _announce(using, (event, insert_event(event, using)))
     return event
 
 
@@ -143,7 +150,7 @@ def emit_many(new_events: Iterable[NewEvent[Any]]) -> list[Event]:
         return []
     using = router.db_for_write(Event)
     is_alone = len(pairs) == 1 and pairs[0][0].idempotency_key is None and is_one_statement(using)
-    with writing_event(pairs[0][1], using, in_one_statement=is_alone, savepoint=True):
+    with _writing(pairs[0][1], using, in_one_statement=is_alone, savepoint=True):
         events, conflicts = _record(using, pairs)
         if conflicts:
             raise InvalidBatchError(conflicts)
@@ -152,7 +159,7 @@ def emit_many(new_events: Iterable[NewEvent[Any]]) -> list[Event]:
 
 def _emit_once(new: NewEvent[Any]) -> Event:
     event, using = new.unsaved(), router.db_for_write(Event)
-    with writing_event(event, using, savepoint=True):
+    with _writing(event, using, savepoint=True):
         events, conflicts = _record(using, [(new, event)])
         if conflicts:
             raise conflicts[0]
@@ -183,7 +190,7 @@ def _record(
     if None in earlier.values():  # pruned with its key since
         return _record(using, pairs)
     events = new_events.values()
-    announce_events(using, *zip(events, insert_events(events, using), strict=True))
+    _announce(using, *zip(events, insert_events(events, using), strict=True))
     return [event for pk in ids if (event := new_events.get(pk) or earlier[pk])], {}
 
 
@@ -206,11 +213,11 @@ def new_test_event(webhook: Webhook, event_type: str, data: EventData | None = N
 def queue_test(event: Event, webhook: Webhook) -> Delivery:
     """Save a test event and its only delivery in the caller's transaction."""
     using = router.db_for_write(Event)
-    with writing_event(event, using):
+    with _writing(event, using):
         event.save(using=using, force_insert=True)
         delivery = Delivery.objects.using(using).queue(event=event, webhook=webhook, kind=Delivery.Kind.TEST)
         webhook.audit(Action.WEBHOOK_TESTED, {"event_type": [None, event.type], "delivery": [None, delivery.pk]})
-        announce_events(using, (event, Queued(1, [webhook.pk])))
+        _announce(using, (event, Queued(1, [webhook.pk])))
     return delivery
 
 
@@ -298,7 +305,7 @@ def emit_operational(using: str, operational: Sequence[Operational]) -> int:
             Event.objects.using(using).bulk_create([event for event, _ in events])
             Delivery.objects.using(using).bulk_create(deliveries)
             QueueEntry.objects.using(using).add(deliveries)
-            announce_events(using, *events)
+            _announce(using, *events)
     return len(events)
 
 
@@ -306,3 +313,52 @@ def _receiving(operational: Operational, subscribers: Sequence[Webhook]) -> list
     event_type, webhook_id, data = operational
     routed = RoutedEvent(type=event_type.name, subject_id=webhook_id, data=data)
     return [webhook for webhook in subscribers if admits(webhook, routed) == Reason.SENT]
+
+
+def _refuse_event_loop() -> None:
+    """Raise SynchronousOnlyOperation in asynchronous code, as Django's database does, but with our names."""
+    try:
+        get_running_loop()
+    except RuntimeError:
+        return
+    if not os.environ.get("DJANGO_ALLOW_ASYNC_UNSAFE"):
+        raise SynchronousOnlyOperation(
+            "emit() writes to the database, which asynchronous code must not do directly. Use `await aemit(…)`, or "
+            "`aemit_many` for `emit_many`."
+        )
+
+
+@contextmanager
+def _writing(event: Event, using: str, *, in_one_statement: bool = False, savepoint: bool = False) -> Iterator[None]:
+    """Write in the caller's transaction, or in a new one; raise TransactionManagementError if the caller's is broken.
+
+    A single statement in autocommit mode needs no transaction, which saves the round trips of BEGIN and COMMIT. With
+    ``savepoint``, an error within the block leaves the caller's transaction usable.
+    """
+    connection = connections[using]
+    _refuse_event_loop()
+    refusal = (
+        f"The event {event.type} cannot be emitted: an earlier error broke this transaction, which can only be rolled "
+        "back. Do not catch that error inside of its atomic() block."
+    )
+    if connection.in_atomic_block and connection.needs_rollback:
+        raise transaction.TransactionManagementError(refusal)
+    is_alone = in_one_statement and connection.get_autocommit()
+    try:
+        with nullcontext() if is_alone else transaction.atomic(using=using, savepoint=savepoint):
+            yield
+    except InternalError as error:
+        # PostgreSQL remembers an error that the caller caught; Django does not.
+        if sqlstate(error) != IN_FAILED_TRANSACTION:
+            raise
+        raise transaction.TransactionManagementError(refusal) from error
+
+
+def _announce(using: str, *events: tuple[Event, Queued]) -> None:
+    """Send the signals of events and their deliveries when the current transaction commits."""
+    for event, queued in events:
+        send = partial(event_emitted.send_robust, Event, event=event, deliveries=queued.number)
+        transaction.on_commit(send, using=using)
+    if any(queued.number for _, queued in events):
+        webhook_ids = [pk for _, queued in events for pk in queued.webhook_ids]
+        transaction.on_commit(partial(deliveries_created.send_robust, Delivery, webhook_ids=webhook_ids), using=using)

@@ -7,22 +7,18 @@ execute them.
 from __future__ import annotations
 
 import json
-import os
 import secrets
-from asyncio import get_running_loop
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import groupby, zip_longest
 from typing import Any, NamedTuple, TypeVar
 
-from django.core.exceptions import SynchronousOnlyOperation
-from django.db import InternalError, connections, models, transaction
+from django.db import connections, models
 from django.db.models.functions import MD5, Cast, Concat, Substr
 
 from ..conf import known_policies, retry_policy
 from ..database.dialects import dialect_of
-from ..database.sql import PreparedStatement, Slot, UtcNow, fill, sqlstate, with_names
+from ..database.sql import PreparedStatement, Slot, UtcNow, fill, with_names
 from ..exceptions import IdempotencyConflictError
 from ..models import Delivery, Event, EventReference, IdempotencyKey, QueueEntry, Webhook
 from ..models.fields import IdField
@@ -30,12 +26,8 @@ from ..models.order import Order, OrderNumber, group_of, number_sql
 from ..protocol.ids import RANDOM_HEX_DIGITS, time_digits
 from ..retry import BaseRetryPolicy, pack_policy
 from ..routing import RoutedEvent, Verdict, judge, webhooks_for
-from ..signals import deliveries_created, event_emitted
 
 Row = TypeVar("Row", bound=models.Model)
-
-IN_FAILED_TRANSACTION = "25P02"
-"""PostgreSQL's SQLSTATE for every statement in a transaction after an error."""
 
 UNPREPARED_EVENTS = 5
 """Events of a connection before the statement is prepared. Many connections of web processes serve one request."""
@@ -205,57 +197,6 @@ def find_committed(model: type[Row], pk: Any, using: str) -> Row | None:
     """Return a row, even if it is newer than the snapshot of a repeatable read; None if it is deleted."""
     rows = model._default_manager.using(using).filter(pk=pk)
     return rows.first() or rows.select_for_update().first()
-
-
-def _refuse_event_loop() -> None:
-    """Raise SynchronousOnlyOperation in asynchronous code, as Django's database does, but with our names."""
-    try:
-        get_running_loop()
-    except RuntimeError:
-        return
-    if not os.environ.get("DJANGO_ALLOW_ASYNC_UNSAFE"):
-        raise SynchronousOnlyOperation(
-            "emit() writes to the database, which asynchronous code must not do directly. Use `await aemit(…)`, or "
-            "`aemit_many` for `emit_many`."
-        )
-
-
-@contextmanager
-def writing_event(
-    event: Event, using: str, *, in_one_statement: bool = False, savepoint: bool = False
-) -> Iterator[None]:
-    """Write in the caller's transaction, or in a new one; raise TransactionManagementError if the caller's is broken.
-
-    A single statement in autocommit mode needs no transaction, which saves the round trips of BEGIN and COMMIT. With
-    ``savepoint``, an error within the block leaves the caller's transaction usable.
-    """
-    connection = connections[using]
-    _refuse_event_loop()
-    refusal = (
-        f"The event {event.type} cannot be emitted: an earlier error broke this transaction, which can only be rolled "
-        "back. Do not catch that error inside of its atomic() block."
-    )
-    if connection.in_atomic_block and connection.needs_rollback:
-        raise transaction.TransactionManagementError(refusal)
-    is_alone = in_one_statement and connection.get_autocommit()
-    try:
-        with nullcontext() if is_alone else transaction.atomic(using=using, savepoint=savepoint):
-            yield
-    except InternalError as error:
-        # PostgreSQL remembers an error that the caller caught; Django does not.
-        if sqlstate(error) != IN_FAILED_TRANSACTION:
-            raise
-        raise transaction.TransactionManagementError(refusal) from error
-
-
-def announce_events(using: str, *events: tuple[Event, Queued]) -> None:
-    """Send the signals of events and their deliveries when the current transaction commits."""
-    for event, queued in events:
-        send = partial(event_emitted.send_robust, Event, event=event, deliveries=queued.number)
-        transaction.on_commit(send, using=using)
-    if any(queued.number for _, queued in events):
-        webhook_ids = [pk for _, queued in events for pk in queued.webhook_ids]
-        transaction.on_commit(partial(deliveries_created.send_robust, Delivery, webhook_ids=webhook_ids), using=using)
 
 
 @lru_cache(maxsize=32)
