@@ -23,7 +23,6 @@ from django.utils.translation import gettext_lazy as _
 from ..models import Delivery, DeliveryAttempt, EventReference, Webhook
 from ..models.hold import SILENT, HoldReason, holds_of
 from ..models.keyset import WHOLE, Parts
-from ..models.order import order_of_creation
 from ..operations.rights import REDELIVER
 from ..operations.sending import redeliver
 from ..owners import owners
@@ -40,6 +39,7 @@ from ..pages.display import (
     state_and_result,
 )
 from ..pages.explanation import policy_in_words, waiting_for, why_cancelled
+from ..protocol.ids import order_of_creation
 from .actions import ActingAdmin
 from .change_list import KeysetChangeList
 from .display import copyable, delivery_urls, link_to, shown_transcript

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from django.db import connections, models
 from django.utils.translation import gettext_lazy as _
 
 from ..database.dialects import dialect_of
-from ..protocol.ids import milliseconds_of
 from .base import BaseModel, BaseQuerySet
 
 MAX_ORDERING_KEY_LENGTH = 100
@@ -28,11 +25,6 @@ class Order(models.TextChoices):
 def group_of(order: str, ordering_key: str | None) -> str | None:
     """Return the group of an event's delivery, or None if it is unordered, as with an unknown order in the database."""
     return {str(Order.WEBHOOK): "", str(Order.KEY): ordering_key}.get(order)
-
-
-def order_of_creation(public_id: str, created_at: datetime) -> tuple[int, datetime]:
-    """Return a sort key for sending events again. Identifiers of one millisecond are in random order."""
-    return milliseconds_of(public_id), created_at
 
 
 class OrderNumberQuerySet(BaseQuerySet["OrderNumber"]):

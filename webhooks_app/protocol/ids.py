@@ -60,3 +60,8 @@ def id_before(public_id: str) -> str:
 def time_digits() -> str:
     """Return 12 hexadecimal digits of the current time, by which identifiers are ordered."""
     return f"{time.time_ns() // 1_000_000:012x}"
+
+
+def order_of_creation(public_id: str, created_at: datetime) -> tuple[int, datetime]:
+    """Return a sort key for sending events again. Identifiers of one millisecond are in random order."""
+    return milliseconds_of(public_id), created_at

@@ -20,9 +20,9 @@ from ..event_types import EventType, registry
 from ..maintenance.filtering import evaluate_filters
 from ..models import Delivery, Event, IdempotencyKey, QueueEntry, Webhook
 from ..models.hold import Hold, HoldReason, holds_of, is_upcoming
-from ..models.order import order_of_creation
 from ..models.own_headers import UNCHANGED, Credentials
 from ..models.status import REQUESTED
+from ..protocol.ids import order_of_creation
 from ..routing.admission import ROUTED, Reason, RoutedEvent, admits
 from ..routing.report import Decision, decide
 from .receiver import ManualClock, ReceivedRequest, ScriptedReceiver, ScriptedTransport
