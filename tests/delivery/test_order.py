@@ -15,7 +15,7 @@ from webhooks_app.delivery.sending import finish, finish_lost, request_for
 from webhooks_app.emission import NewEvent, emit_many
 from webhooks_app.exceptions import InvalidEventDataError
 from webhooks_app.maintenance.jobs import repair_groups
-from webhooks_app.models import Delivery, Event, OrderNumber, QueueEntry, Replay, Webhook
+from webhooks_app.models import Delivery, Event, OrderNumber, QueueEntry, QueueLane, Replay, Webhook
 from webhooks_app.models.queue import QueueEntryQuerySet
 from webhooks_app.operations import lifecycle, replays
 from webhooks_app.operations.actors import PROJECT
@@ -485,14 +485,16 @@ def test_numbers_leave_no_rows(alice, in_order):
     assert not OrderNumber.objects.exists()
 
 
-def test_without_an_order_there_are_no_additional_locks(alice, webhook, queue, clock):
+@pytest.mark.parametrize(("order", "locks"), [("none", 0), ("webhook", 1)])
+def test_only_an_ordered_delivery_locks_its_lane_when_it_is_recorded(alice, queue, clock, order, locks):
+    make_webhook(alice, order=order)
     emitted(alice, None)
     claims = queue.claim(10)  # prepares its statement, unless another test did
     with CaptureQueriesContext(connection) as context:
         record_all(queue, claims, clock)
         Delivery.objects.get()
 
-    assert not [query for query in context if "place" in query["sql"] and "SELECT DISTINCT" in query["sql"]]
+    assert len([query for query in context if QueueLane._meta.db_table in query["sql"]]) == locks
 
 
 @pytest.mark.parametrize("key", ["", "a" * 101, "a\n", 7])
