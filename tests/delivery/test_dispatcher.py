@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 from django.db import OperationalError, connection
+from django.test import override_settings
 
 from webhooks_app.conf import settings
 from webhooks_app.delivery import recorder as recorder_module
@@ -342,3 +343,21 @@ def test_there_is_no_pause_after_a_turn_that_claimed_nothing(results, dispatcher
     dispatcher.pause_after_claim()
 
     assert pauses == [8 * PAUSE_SECONDS_EACH]
+
+
+def test_there_is_no_pause_after_a_full_claim(alice, webhook, clock, monkeypatch):
+    QueueLane.objects.create(webhook=webhook, is_fast=True)
+    for _ in range(3):
+        emit_one(alice)
+    pauses = []
+    with override_settings(WEBHOOKS_BATCH_SIZE=2):
+        dispatcher = Dispatcher(using="default", clock=clock, window=WINDOW)
+    monkeypatch.setattr(dispatcher._over, "wait", pauses.append)
+
+    for _ in range(2):
+        dispatcher.claimer.polls.wake()
+        dispatcher.claim_turn(never)
+        dispatcher.pause_after_claim()
+
+    assert dispatcher.in_flight == 3
+    assert pauses == [PAUSE_SECONDS_EACH]

@@ -51,13 +51,16 @@ def test_without_tables_it_ends_with_one_sentence(begin: Begin, tmp_path: Path) 
     assert stderr == ("CommandError: The database has no tables of webhooks_app yet. Run `manage.py migrate` first.\n")
 
 
-def test_collections_skip_long_lived_objects_while_it_runs(
+def test_collections_are_rare_and_skip_long_lived_objects_while_it_runs(
     run: Callable[..., Output], owner: Any, webhook: Webhook, receiver: LocalReceiver
 ) -> None:
     frozen: list[int] = []
+    thresholds: list[int] = []
+    before = gc.get_threshold()
 
     def count(**kwargs: Any) -> None:
         frozen.append(gc.get_freeze_count())
+        thresholds.append(gc.get_threshold()[0])
 
     attempt_made.connect(count)
     emit("file.deleted", DATA, owner=owner)
@@ -65,7 +68,9 @@ def test_collections_skip_long_lived_objects_while_it_runs(
     run("deliver_webhooks", "--until-idle")
 
     assert frozen[0] > 10_000
+    assert thresholds == [10_000]
     assert gc.get_freeze_count() == 0
+    assert gc.get_threshold() == before
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)

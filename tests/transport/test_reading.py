@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Iterator
+from ipaddress import IPv4Address
 
 import pytest
 
@@ -27,9 +28,9 @@ class Exchange:
         self.receiver.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * RESPONSE_READ_LIMIT)
         self.sender = Sender(TransportOptions(allow_http=True, allowed_networks=LOOPBACK), at_most=1)
         url = "http://127.0.0.1:8000/"
-        address = "127.0.0.1"
+        address = IPv4Address("127.0.0.1")
         self.sender.kept.keep(
-            Connection(self.sock.dup(), self.sender.sockets, origin=url[:-1], address=address, peer=address)
+            Connection(self.sock.dup(), self.sender.sockets, origin=url[:-1], address=address, peer=str(address))
         )
         self.steps = Transfer(
             post(url, timeout_seconds=1.0, response_kept=RESPONSE_READ_LIMIT, body_seconds=0.3), self.sender

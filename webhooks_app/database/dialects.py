@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sqlite3
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,6 +12,9 @@ from typing import Any, ClassVar, NamedTuple
 
 from django.db import connections, models
 from django.db.backends.base.base import BaseDatabaseWrapper
+
+SQLITE_BUSY = 5
+"""As in ``sqlite3``, which a process on another database need not import."""
 
 
 class TableEstimate(NamedTuple):
@@ -176,7 +178,7 @@ class SqliteDialect(BaseDialect):
     name = "sqlite"
     systems = ("SQLite",)
     has_single_writer = True
-    lock_timeout_codes = frozenset({sqlite3.SQLITE_BUSY})
+    lock_timeout_codes = frozenset({SQLITE_BUSY})
 
     def begins_by_reading(self, connection: BaseDatabaseWrapper) -> bool:
         """Return True for SQLite's default, a deferred transaction."""

@@ -76,6 +76,8 @@ class Claimer:
         self._look_again_at: datetime | None = None
         self.claimed = 0
         """The number of deliveries that the last turn claimed."""
+        self.is_full = False
+        """Whether the last claim took as many deliveries as it could, so that more may be due."""
         self.found_nothing = False
         """Whether the last look found nothing due, and no result since has made a delivery due."""
         self.changed = commit_event(using, self.polls, is_woken=is_woken)
@@ -248,7 +250,7 @@ class Claimer:
             seconds = self._clock.monotonic() - began_at
             self.polls.looked(found=bool(claims), took_seconds=seconds, is_complete=is_complete)
         self._served = {claim.pick.webhook_id for claim in claims}
-        self.claimed = len(claims)
+        self.claimed, self.is_full = len(claims), len(claims) >= room
         if self.queue.look_again_at not in (None, self._look_again_at):
             self._look_again_at = self.queue.look_again_at
             self.polls.look_at(self._look_again_at)

@@ -171,7 +171,7 @@ class Connection:
         sockets: Sockets,
         *,
         origin: str,
-        address: str,
+        address: Address,
         peer: str,
         verified_at: float | None = None,
     ) -> None:
@@ -236,7 +236,7 @@ class ConnectionPool:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._lock = threading.Lock()
-        self._by_origin: dict[str, list[Connection]] = {}
+        self._by_origin: dict[str, dict[Connection, None]] = {}
         self._by_age: dict[Connection, None] = {}
         self._distrusted: dict[str, float] = {}
         self._closed = False
@@ -259,7 +259,7 @@ class ConnectionPool:
             dropped = [connection] if is_refused else self._superfluous()
             if not is_refused:
                 self._by_age[connection] = None
-                self._by_origin.setdefault(connection.origin, []).append(connection)
+                self._by_origin.setdefault(connection.origin, {})[connection] = None
         _close(dropped)
 
     def distrust(self, origin: str) -> None:
@@ -304,7 +304,7 @@ class ConnectionPool:
         with self._lock:
             if origin not in self._by_origin:
                 return None
-            connection = self._by_origin[origin][-1]
+            connection = next(reversed(self._by_origin[origin]))
             self._forget(connection)
             return connection
 
@@ -331,15 +331,14 @@ class ConnectionPool:
     def _forget(self, connection: Connection) -> None:
         del self._by_age[connection]
         same = self._by_origin[connection.origin]
-        same.remove(connection)
+        del same[connection]
         if not same:
             del self._by_origin[connection.origin]
 
 
 def _may_serve(connection: Connection, addresses: Collection[Address]) -> bool:
     is_recent = time.monotonic() - connection.used_at < IDLE_CONNECTION_SECONDS
-    leads_there = any(connection.address == str(address) for address in addresses)
-    return is_recent and leads_there and connection.is_silent()
+    return is_recent and connection.address in addresses and connection.is_silent()
 
 
 def _close(connections: Collection[Connection]) -> None:

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from ipaddress import AddressValueError, IPv4Address, IPv6Address, ip_address, ip_network
 
-import idna
-
 from ..exceptions import InvalidEndpointError
 from ..reasons import ReasonText
 from .base import TransportError, TransportOptions
@@ -191,6 +189,8 @@ def _check_name(name: str) -> None:
 
 
 def _check_punycode(label: str) -> None:
+    import idna  # noqa: PLC0415 - its tables take memory in every process, for rare names
+
     try:
         valid = idna.alabel(idna.ulabel(label)).decode("ascii") == label
     except (UnicodeError, IndexError):

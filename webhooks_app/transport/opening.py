@@ -8,7 +8,7 @@ import socket
 import ssl
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from . import errors
 from .base import Request, TransportError
@@ -46,7 +46,7 @@ class Opening:
         self._sender = sender
         self._request = request
         self._endpoint = endpoint
-        self._addresses = [str(address) for address in addresses]
+        self._addresses = {str(address): address for address in addresses}
         self._started_at = started_at
         self._ends_at = started_at + request.timeout_seconds
         self._timings = timings
@@ -67,7 +67,7 @@ class Opening:
             sock,
             self._sender.sockets,
             origin=self._endpoint.origin,
-            address=address,
+            address=self._addresses[address],
             peer="" if proxy else address,
             verified_at=verified_at,
         )
@@ -123,7 +123,7 @@ class Opening:
                 self._sender.sockets.close(sock)
         return sock if agrees else None
 
-    def _open(self, addresses: Sequence[str], port: int, until: float) -> Steps[tuple[socket.socket, str]]:
+    def _open(self, addresses: Collection[str], port: int, until: float) -> Steps[tuple[socket.socket, str]]:
         opened = yield from connect_to_first(self._sender.sockets, addresses, port, until)
         self._timings["connect"] = time.monotonic() - self._started_at
         return opened
@@ -159,7 +159,7 @@ class Opening:
 
 
 def connect_to_first(
-    sockets: Sockets, addresses: Sequence[str], port: int, until: float
+    sockets: Sockets, addresses: Collection[str], port: int, until: float
 ) -> Steps[tuple[socket.socket, str]]:
     """Return a socket connected to one of the addresses, and that address (RFC 8305, section 5).
 
@@ -176,7 +176,7 @@ def connect_to_first(
 
 
 class _Race:
-    def __init__(self, sockets: Sockets, addresses: Sequence[str], port: int, deadline: float) -> None:
+    def __init__(self, sockets: Sockets, addresses: Collection[str], port: int, deadline: float) -> None:
         self._sockets = sockets
         self._waiting = deque(addresses)
         self._port = port
