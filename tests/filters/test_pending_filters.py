@@ -18,7 +18,7 @@ from webhooks_app.models import Delivery, DeliveryAttempt, QueueEntry, Webhook
 from webhooks_app.models.hold import is_upcoming, reason_expression
 from webhooks_app.operations.actors import PROJECT
 from webhooks_app.operations.registration import update_webhook
-from webhooks_app.routing.report import try_filter
+from webhooks_app.routing.preview import try_filter
 from webhooks_app.testing import Webhooks
 
 from ..support.rows import EVENT_TYPE, emit_one, make_older, make_webhook

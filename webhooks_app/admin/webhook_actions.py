@@ -25,8 +25,7 @@ from ..pages.forms import RotationForm, TestEventForm, TryFilterForm
 from ..pages.reasons import REFUSALS, as_form_error
 from ..pages.shown_once import shown_by_first
 from ..routing.admission import events_for
-from ..routing.preview import preview_filter
-from ..routing.report import try_filter
+from ..routing.preview import preview_filter, try_filter
 from .actions import ActingAdmin
 from .display import delivery_urls, shows_deliveries
 from .missed import MissedEvents, missed_by

@@ -24,7 +24,8 @@ from ..operations.lifecycle import start_verification
 from ..operations.registration import describe_offer, register_webhook, update_webhook
 from ..operations.sending import send_test_event
 from ..owners import event_types_for, hidden_types
-from ..routing.report import decide, try_filter
+from ..routing.preview import try_filter
+from ..routing.report import decide
 from . import serializers
 from .authentication import require_scope
 from .base import ApiViewSet, Operation

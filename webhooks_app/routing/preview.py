@@ -1,4 +1,4 @@
-"""The preview of a filter: the number of the last events that it would have matched, with an example of each."""
+"""Tries of a filter on past events: on a single one, and on the last ones, with an example of each result."""
 
 from __future__ import annotations
 
@@ -21,6 +21,24 @@ MAX_PREVIEWED = 100
 
 MAX_EXAMINED = 2000
 """Maximum number of events in which those of the subscribed types are searched for."""
+
+
+def try_filter(webhook: Webhook, event: Event, source: Any) -> Mismatch | None:
+    """Return the condition of a filter that a past event does not satisfy; None if it matches.
+
+    ``source`` is the filter as JSON, or None for no filter. Raises ValidationError for a filter that is not valid for
+    the webhook or takes too many steps, and for an event whose data is no longer stored.
+    """
+    tried = copy(webhook)
+    tried.filter = source
+    tried.clean_filter()
+    if not event.has_body:
+        raise ValidationError({"event_id": _("The data of this event is no longer kept.")})
+    try:
+        return None if source is None else parse_filter(source).mismatch(event.data)
+    except FilterBudgetError:
+        message = _("This filter takes more than %(most)d steps for this event. Only workers evaluate it further.")
+        raise ValidationError({"filter": message % {"most": EMISSION_STEPS}}) from None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

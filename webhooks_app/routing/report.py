@@ -13,14 +13,10 @@ from datetime import datetime, timedelta
 from itertools import starmap
 from typing import Any, NamedTuple
 
-from django.core.exceptions import ValidationError
 from django.db import models
 from django.utils import timezone
-from django.utils.translation import gettext_lazy as _
 
-from ..conf import parse_filter, settings
-from ..exceptions import FilterBudgetError
-from ..filters import EMISSION_STEPS, Mismatch
+from ..conf import settings
 from ..models import AuditEntry, Delivery, Event, Webhook
 from ..models.audit import Action
 from ..models.delivery import MISMATCHED
@@ -93,24 +89,6 @@ class Decision:
     def explanation(self) -> str:
         """The reason as a sentence, or the unsatisfied condition of the filter."""
         return f"{self.detail}." if self.detail else str(self.reason.label)
-
-
-def try_filter(webhook: Webhook, event: Event, source: Any) -> Mismatch | None:
-    """Return the condition of a filter that a past event does not satisfy; None if it matches.
-
-    ``source`` is the filter as JSON, or None for no filter. Raises ValidationError for a filter that is not valid for
-    the webhook or takes too many steps, and for an event whose data is no longer stored.
-    """
-    tried = copy(webhook)
-    tried.filter = source
-    tried.clean_filter()
-    if not event.has_body:
-        raise ValidationError({"event_id": _("The data of this event is no longer kept.")})
-    try:
-        return None if source is None else parse_filter(source).mismatch(event.data)
-    except FilterBudgetError:
-        message = _("This filter takes more than %(most)d steps for this event. Only workers evaluate it further.")
-        raise ValidationError({"filter": message % {"most": EMISSION_STEPS}}) from None
 
 
 def decide(event: Event, *, with_platform: bool = False) -> list[Decision]:

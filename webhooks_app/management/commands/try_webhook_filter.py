@@ -8,7 +8,7 @@ from django.core.management.base import CommandError, CommandParser
 
 from ...models import Event
 from ...routing.admission import events_for
-from ...routing.report import try_filter
+from ...routing.preview import try_filter
 from ..base import WebhooksCommand, get_webhook, printable, read_json
 
 
