@@ -13,8 +13,7 @@ from django.db import OperationalError, connection, connections
 from webhooks_app.conf import transport_options
 from webhooks_app.database.clock import DatabaseClock
 from webhooks_app.delivery.engine import Engine
-from webhooks_app.delivery.listening import CHANNEL, NotifyEvent, NotifyRate, notify
-from webhooks_app.delivery.poll_schedule import PollSchedule
+from webhooks_app.delivery.looks import CHANNEL, NotifyEvent, NotifyRate, PollSchedule, notify
 from webhooks_app.transport.memory import MemoryTransport
 from webhooks_app.wake import waking_workers
 
@@ -53,7 +52,7 @@ def _real_wake_ups(settings):
 
 @pytest.fixture(autouse=True)
 def no_lingering(monkeypatch):
-    monkeypatch.setattr("webhooks_app.delivery.poll_schedule.LINGER_SECONDS", 0.0)
+    monkeypatch.setattr("webhooks_app.delivery.looks.LINGER_SECONDS", 0.0)
 
 
 def test_new_deliveries_are_sent_at_once(alice, webhook, settings):
@@ -80,9 +79,9 @@ def test_new_deliveries_are_sent_even_if_the_engines_clock_lags(alice, webhook, 
 def test_deliveries_after_the_suspension_of_notifications_are_sent(alice, webhook, settings, monkeypatch):
     rate = NotifyRate()
     rate._tokens, rate._at = 0.0, time.monotonic() + 60
-    monkeypatch.setattr("webhooks_app.delivery.listening._rate", rate)
-    for module in ("listening", "poll_schedule"):  # longer than required on a busy machine
-        monkeypatch.setattr(f"webhooks_app.delivery.{module}.UNNOTIFIED_SECONDS", 10.0)
+    monkeypatch.setattr("webhooks_app.delivery.looks._rate", rate)
+    # longer than required on a busy machine
+    monkeypatch.setattr("webhooks_app.delivery.looks.UNNOTIFIED_SECONDS", 10.0)
     with asleep(alice, settings) as transport:
         emit_one(alice)
 
@@ -124,8 +123,8 @@ def test_a_notification_contains_the_webhooks():
 
 
 def test_a_process_with_many_commits_announces_the_suspension(monkeypatch):
-    monkeypatch.setattr("webhooks_app.delivery.listening._rate", NotifyRate())
-    monkeypatch.setattr("webhooks_app.delivery.listening.PER_SECOND", 0.0)
+    monkeypatch.setattr("webhooks_app.delivery.looks._rate", NotifyRate())
+    monkeypatch.setattr("webhooks_app.delivery.looks.PER_SECOND", 0.0)
     with connection.cursor() as cursor:
         cursor.execute(f"LISTEN {CHANNEL}")
         for number in range(80):

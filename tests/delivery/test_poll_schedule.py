@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from webhooks_app.delivery.poll_schedule import PollSchedule
+from webhooks_app.delivery.looks import PollSchedule
 
 
 @pytest.fixture

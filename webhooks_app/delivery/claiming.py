@@ -13,9 +13,8 @@ from ..conf import settings
 from ..database.clock import Clock
 from ..signals import announce_deliveries
 from .claim import Claim, Finished
-from .listening import commit_event
 from .liveness import DeadWorkers, Liveness, Outage
-from .poll_schedule import LINGER_SECONDS, PollSchedule
+from .looks import LINGER_SECONDS, PollSchedule, commit_event
 from .queue import Queue
 from .sending import finish_all_lost
 from .signing import OncePerWebhook

@@ -21,7 +21,7 @@ from django.db import connections, router
 
 from ..conf import settings
 from ..database.dialects import dialect_of
-from ..delivery.listening import notify
+from ..delivery.looks import notify
 from ..implementations import Implementations
 from ..models import Delivery
 
