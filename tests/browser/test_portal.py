@@ -2,51 +2,132 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser
+from django.urls import reverse
+from playwright.sync_api import Browser, Dialog
 from playwright.sync_api import Page as Tab
 
+from webhooks_app.portal import catalogue, portal_url, urls
+
 from ..portal.conftest import Customer, make_customer
-from ..portal.hostile import make_hostile
-from ..portal.test_routes import PARTS, READING, path_of
+from ..portal.hostile import SCRIPT, make_hostile
+from ..portal.test_routes import ELSEWHERE, PARTS, ROUTES, names, path_of, paths_of
+from ..support.rows import EVENT_TYPE
 from .conftest import Login, new_session
-from .inspection import LOOKS, Look, keep_picture, looking, problems_of
+from .inspection import Look, keep_picture, looking, problems_of
 
-pytestmark = pytest.mark.only_on("sqlite")
+pytestmark = [pytest.mark.only_on("sqlite"), pytest.mark.timeout(300)]
 
-PAGES = [name for name in READING if name not in PARTS] + ["webhook-new", "key-new"]
+LOOKS = (
+    Look(theme="light", width=1440, height=900),
+    Look(theme="dark", width=390, height=844, language="de"),
+)
+
+NO_PAGES = {"link-end", "link-damaged"}
+"""Routes that show only fixed texts: of a POST, and of a link that is not valid."""
+
+OTHERS: dict[str, Callable[[Customer], str]] = {
+    "accounts": lambda customer: reverse("webhooks_portal:accounts"),
+    "link": lambda customer: portal_url(customer.user),
+    "catalogue": lambda customer: reverse("webhooks_catalogue:event-types"),
+    "type of the catalogue": lambda customer: reverse("webhooks_catalogue:event-type", args=(EVENT_TYPE,)),
+    "webhooks, filtered": lambda customer: customer.url("webhooks") + WRONG,
+    "deliveries, filtered": lambda customer: customer.url("deliveries") + WRONG,
+    "events, filtered": lambda customer: customer.url("events") + WRONG,
+    "deliveries, searched": lambda customer: customer.url("deliveries") + SEARCHED,
+    "webhooks, none found": lambda customer: customer.url("webhooks") + SEARCHED,
+    "test, answered": lambda customer: (
+        customer.url("webhook-test", customer.webhook.pk) + f"?delivery={customer.delivery.pk}"
+    ),
+}
+"""Pages without an account, and lists whose filters are hostile."""
+
+FIELDS = ("q", "state", "status", "result", "answer", "webhook", "event_type", "type", "kind", "period", "replay")
+FIELDS += ("created_after", "finished_before", "cursor")
+WRONG = "?" + "&".join(f"{name}={SCRIPT.replace('&', '%26').replace('+', '%2B')}" for name in FIELDS)
+SEARCHED = f"?q={SCRIPT[:100].replace('+', '%2B')}"
+
+FORMS = ("webhook-new", "webhook-settings", "webhook-test", "webhook-rotate", "replay-new", "key-new")
+
+FILL = """
+(script) => {
+    const form = document.querySelector("main form[method=post], .webhooks-portal form[method=post].webhooks-form");
+    form.noValidate = true;
+    for (const each of form.querySelectorAll("input, textarea")) {
+        if (each.name === "csrfmiddlewaretoken" || ["checkbox", "radio", "submit"].includes(each.type)) continue;
+        each.type = each.tagName === "INPUT" ? "text" : each.type;
+        each.removeAttribute("maxlength");
+        each.value = script;
+    }
+    form.requestSubmit();
+}
+"""
+"""Fill every field of a form with a script, and send it."""
 
 
 @pytest.fixture
-def customer(live_server: Any) -> Customer:
+def customer(live_server: Any, settings: Any) -> Customer:
+    settings.WEBHOOKS_OWNERS = "tests.portal.conftest.EveryOwner"
+    make_customer("boris")
     customer = make_customer("amina")
     make_hostile(customer)
     return customer
 
 
-@pytest.mark.parametrize("look", LOOKS, ids=lambda look: look.theme)
+def test_every_route_has_a_page_here() -> None:
+    visited = ROUTES.keys() | OTHERS.keys() | NO_PAGES
+
+    assert set(names(urls.urlpatterns)) <= visited
+    assert visited >= ELSEWHERE
+    assert len(list(names(catalogue.urlpatterns))) == 2
+
+
+@pytest.mark.parametrize("look", LOOKS, ids=lambda look: f"{look.theme}-{look.language}")
 def test_every_page_is_accessible_and_runs_no_hostile_text(
     browser: Browser, live_server: Any, customer: Customer, look: Look
 ) -> None:
-    login = Login(address=live_server.url, session=new_session(customer.user))
-    with looking(browser, login, look) as (tab, problems):
-        found = {name: [*_visited(tab, login, customer, name, look), *_taken(problems)] for name in PAGES}
+    found: dict[str, list[str]] = {}
+    with looking(browser, Login(address=live_server.url, session=new_session(customer.user)), look) as (tab, problems):
+
+        def alerted(dialog: Dialog) -> None:
+            problems.append(f"a hostile text showed {dialog.message!r}")
+            dialog.dismiss()
+
+        tab.on("dialog", alerted)
+        for name, path, status in _pages(customer):
+            response = tab.goto(live_server.url + path)
+            assert response is not None
+            assert response.status == status, name
+            found[name] = [*_problems(tab, name, look), *_taken(problems)]
+        for name in FORMS:
+            tab.goto(live_server.url + path_of(name, customer, customer))
+            with tab.expect_navigation():
+                tab.evaluate(FILL, SCRIPT)
+            found[f"{name}, refused"] = [*_problems(tab, f"{name}, refused", look), *_taken(problems)]
+            assert tab.locator(".errorlist").count(), name
 
     assert {name: each for name, each in found.items() if each} == {}
 
 
-def _visited(tab: Tab, login: Login, customer: Customer, name: str, look: Look) -> Iterator[str]:
-    """Open a page and yield its problems."""
-    response = tab.goto(login.address + path_of(name, customer, customer))
-    assert response is not None
-    assert response.status == 200, name
-    keep_picture(tab, f"portal {name} {look.width} {look.theme}")
+def _pages(customer: Customer) -> Iterator[tuple[str, str, int]]:
+    """Yield the name, the path and the status of each page."""
+    for name in ROUTES:
+        for path in paths_of(name, customer, customer):
+            if not path.endswith("/explode/"):
+                yield f"{name} {path.split('/')[-2]}", path, 200
+    for name, path_for in OTHERS.items():
+        yield name, path_for(customer), 200
+
+
+def _problems(tab: Tab, name: str, look: Look) -> Iterator[str]:
     if tab.title() == "hostile":
         yield "a hostile text was run"
-    yield from problems_of(tab, look)
+    if name.partition(" ")[0] not in PARTS:
+        keep_picture(tab, f"portal {name} {look.width} {look.theme}")
+        yield from problems_of(tab, look)
 
 
 def _taken(problems: list[str]) -> list[str]:

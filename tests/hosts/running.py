@@ -24,6 +24,7 @@ from .environment import Environment
 from .hosts import FOLDER, Host
 
 LINK = re.compile(r'<a [^>]*?href="([^"]*)"')
+HIDDEN = re.compile(r'<input type="hidden" name="(\w+)" value="([^"]*)"')
 MOST_PAGES = 40
 
 
@@ -152,6 +153,30 @@ class Integrator:
         assert answer.headers["Content-Type"].startswith("application/json"), answer.headers
         content: dict[str, Any] = answer.json()
         return content
+
+
+class Customer:
+    """A visitor of the customers' pages by a link, who clicks buttons and sends forms."""
+
+    def __init__(self, project: Project, link: str) -> None:
+        self.project = project
+        self.session = requests.Session()
+        self.home = self.sends(link).url
+        assert re.fullmatch(r".*/webhooks/[^/]+/", self.home)
+
+    def reads(self, path: str) -> str:
+        return self._page(self.session.get(urljoin(self.home, path), timeout=20)).text
+
+    def sends(self, path: str, **fields: str) -> requests.Response:
+        """Send the form of a page, as a browser does. Return the page that follows."""
+        url = urljoin(getattr(self, "home", self.project.address("")), path)
+        hidden = dict(HIDDEN.findall(self._page(self.session.get(url, timeout=20)).text))
+        return self._page(self.session.post(url, data={**hidden, **fields}, timeout=20))
+
+    def _page(self, answer: requests.Response) -> requests.Response:
+        assert answer.status_code == 200, f"{answer.url}: {answer.status_code} {answer.text[:500]} {self.project.log()}"
+        assert 'class="errorlist' not in answer.text, answer.text
+        return answer
 
 
 class Staff:

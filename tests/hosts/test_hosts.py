@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from webhooks_app.receiver.local import Answers, LocalReceiver
 from ..support.waiting import wait_until
 from .environment import Environment
 from .hosts import FOLDER, HOSTS, Host
-from .running import Integrator, Project, Staff, database_of
+from .running import Customer, Integrator, Project, Staff, database_of
 
 SECRET = "a secret that we share"
 CUSTOMERS = "/webhooks/"
@@ -53,6 +54,25 @@ def test_the_wheel_works_in_the_host(
                 )
                 assert len(pages) > 15
                 assert len(customers) > (5 if host.staff_has_account else 0)
+                _manages_a_webhook(Customer(project, prepared["link"]), receiver)
+
+
+def _manages_a_webhook(customer: Customer, receiver: LocalReceiver) -> None:
+    """Create a webhook, stop and test it, send something again, and delete it, by the customers' pages alone."""
+    created = customer.sends("webhooks/new/", url=receiver.url, event_types="order.paid", secret=SECRET)
+    assert SECRET in created.text
+    page = created.url.partition("secret/")[0]
+    wait_until(lambda: "Verified" in customer.reads(f"{page}handshake/"), customer.project.log)
+
+    assert "The webhook is paused." in customer.sends(f"{page}pause/").text
+    assert "The webhook is resumed." in customer.sends(f"{page}resume/").text
+    tested = customer.sends(f"{page}test/", event_type="order.paid", event_data='{"order": "tried", "amount": 1}')
+    wait_until(lambda: "status 200, which confirms receipt" in customer.reads(tested.url), customer.project.log)
+    delivery = re.findall(r"deliveries/(dlv_\w+)/", tested.text)[0]
+    assert "The event is sent once more." in customer.sends(f"deliveries/{delivery}/").text
+    wait_until(lambda: len([each for each in receiver.events("order.paid") if "tried" in str(each.message)]) > 2)
+    assert "The webhook is deleted." in customer.sends(f"{page}delete/").text
+    assert customer.session.get(page, timeout=20).status_code == 404
 
 
 def _states(integrator: Integrator) -> list[str]:

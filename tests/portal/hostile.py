@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+from django.contrib.auth import get_user_model
+
 from webhooks_app.models import ApiKey, Delivery, DeliveryAttempt, Event, Webhook, WebhookHealth
 
 from .conftest import Customer
@@ -30,6 +32,7 @@ def make_hostile(customer: Customer) -> None:
         response_body=SCRIPT * 20,
         retry_after=SCRIPT[:100],
     )
+    get_user_model().objects.filter(pk=customer.user.pk).update(username=SCRIPT)
     ApiKey.objects.filter(pk=customer.key.pk).update(name=SCRIPT[:100])
     sample = {"event_id": customer.event.pk, "type": SCRIPT, "created": "2026-01-01T00:00:00Z", "state": SCRIPT}
     customer.replay.sample, customer.replay.state_reason = [sample], SCRIPT

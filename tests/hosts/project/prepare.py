@@ -13,14 +13,24 @@ django.setup()
 import accounts
 from django.core import checks
 from django.core.management import call_command
+from django.urls import NoReverseMatch, reverse
 
 import webhooks_app
 
 
-def created_key():
+def printed_by(command, *arguments):
     printed = StringIO()
-    call_command("create_api_key", accounts.OWNER, stdout=printed, stderr=StringIO())
+    call_command(command, *arguments, stdout=printed, stderr=StringIO())
     return printed.getvalue().strip()
+
+
+def link():
+    """Return a link to the customers' pages, or "" without them."""
+    try:
+        reverse("webhooks_portal:accounts")
+    except NoReverseMatch:
+        return ""
+    return printed_by("create_portal_link", accounts.OWNER, "--rights", "read,manage,secrets")
 
 
 def main():
@@ -32,7 +42,8 @@ def main():
         "package": webhooks_app.__file__,
         "django": django.get_version(),
         "warnings": {each.id: each.msg for each in found if (each.id or "").startswith("webhooks_app.")},
-        "key": created_key(),
+        "key": printed_by("create_api_key", accounts.OWNER),
+        "link": link(),
         "staff": accounts.STAFF,
     }
 
