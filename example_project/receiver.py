@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import json
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.core.signing import BadSignature, Signer
@@ -34,8 +33,8 @@ from webhooks_app.receiver import ReceivedEvent, challenge_answer, verify
 
 from .kept_secrets import kept_secret
 
-MAX_ACCOUNTS, MAX_WEBHOOKS, MAX_RECEIVED = 50, 20, 20
-"""Maximum number of accounts, of webhooks of each, and of requests to each."""
+MAX_ACCOUNTS, MAX_WEBHOOKS, MAX_RECEIVED = 200, 20, 100
+"""Maximum number of accounts, and of webhooks and kept requests of each."""
 
 MAX_DATA_LENGTH, MAX_TEXT_LENGTH = 4000, 200
 """Maximum number of characters of a request's data, and of each of its other texts, that are kept."""
@@ -53,7 +52,6 @@ HEADERS = {
     "Referrer-Policy": "same-origin",
 }
 
-T = TypeVar("T")
 register = Library()
 
 
@@ -84,48 +82,36 @@ class Received(NamedTuple):
     status: int
 
 
-@dataclass
-class Inbox:
+class Inbox(NamedTuple):
     """What a webhook received, latest first, and what it answers."""
 
-    is_failing: bool = False
-    received: tuple[Received, ...] = ()
+    is_failing: bool
+    received: tuple[Received, ...]
 
 
 class Inboxes:
-    """The inboxes of the accounts that used theirs last, by the signed part of the account's URL and a name."""
+    """The last requests to the accounts that used theirs last, by the signed part of the account's URL and a name."""
 
     def __init__(self) -> None:
-        self._accounts: OrderedDict[str, OrderedDict[str, Inbox]] = OrderedDict()
+        self._accounts: OrderedDict[str, deque[tuple[str, Received]]] = OrderedDict()
+        self._failing: set[str] = set()
         self._lock = threading.Lock()
 
     def get(self, signed: str, name: str) -> Inbox:
-        """Return an inbox, without keeping it if it is new."""
         with self._lock:
-            account = self._accounts.get(signed)
-            return (account and account.get(name)) or Inbox()
+            kept = self._accounts.get(signed, ())
+            return Inbox(name in self._failing, tuple(each for owner, each in kept if owner == name))
 
     def add(self, signed: str, name: str, received: Received) -> None:
         with self._lock:
-            inbox = self._used(signed, name)
-            inbox.received = (received, *inbox.received)[:MAX_RECEIVED]
+            self._accounts.setdefault(signed, deque(maxlen=MAX_RECEIVED)).appendleft((name, received))
+            self._accounts.move_to_end(signed)
+            if len(self._accounts) > MAX_ACCOUNTS:
+                self._accounts.popitem(last=False)
 
-    def switch(self, signed: str, name: str, *, is_failing: bool) -> None:
+    def switch(self, webhook_id: str, *, is_failing: bool) -> None:
         with self._lock:
-            self._used(signed, name).is_failing = is_failing
-
-    def _used(self, signed: str, name: str) -> Inbox:
-        account = _latest(self._accounts, signed, OrderedDict(), MAX_ACCOUNTS)
-        return _latest(account, name, Inbox(), MAX_WEBHOOKS + 1)  # and one for what was refused
-
-
-def _latest(kept: OrderedDict[str, T], name: str, new: T, limit: int) -> T:
-    """Return the value of a name, and forget those names that were used before the last ``limit`` ones."""
-    found = kept.setdefault(name, new)
-    kept.move_to_end(name)
-    while len(kept) > limit:
-        kept.popitem(last=False)
-    return found
+            (self._failing.add if is_failing else self._failing.discard)(webhook_id)
 
 
 inboxes = Inboxes()
@@ -210,7 +196,7 @@ def switch(request: HttpRequest, signed: str, pk: str) -> HttpResponse:
     """Let the receiver of a webhook fail, or work again."""
     if pk not in [webhook.pk for webhook in webhooks_of(signed)[0]]:
         raise Http404
-    inboxes.switch(signed, pk, is_failing="fail" in request.POST)
+    inboxes.switch(pk, is_failing="fail" in request.POST)
     return HttpResponseRedirect(reverse("receiver", args=(signed,)))
 
 

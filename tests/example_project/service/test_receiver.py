@@ -130,7 +130,8 @@ def test_a_receiver_fails_until_it_is_repaired(client):
 
 
 @pytest.mark.urls("example_project.receiver")
-def test_the_memory_is_bounded(client):
+def test_the_memory_is_bounded(client, monkeypatch):
+    monkeypatch.setattr(receiver, "MAX_RECEIVED", 20)
     webhook = make_webhook()
     for number in range(25):
         send(path_of(webhook), file_id=f"{number}" + "x" * 10_000)
@@ -194,29 +195,44 @@ def test_looking_at_a_receiver_keeps_nothing(client):
 
 @pytest.mark.urls("example_project.receiver")
 def test_the_requests_of_an_account_leave_the_inboxes_of_others_alone(client, monkeypatch):
-    monkeypatch.setattr(receiver, "MAX_WEBHOOKS", 2)
-    failing, used = make_webhook(), ""
-    client.post(f"{path_of(failing)}{failing.pk}/", {"fail": ""})
-    for number in range(4):
-        webhook = make_webhook("boris", f"secret {number} of a test")
-        used = path_of(webhook).strip("/")
-        send(path_of(webhook), secret=f"secret {number} of a test")
+    monkeypatch.setattr(receiver, "MAX_RECEIVED", 2)
+    quiet, loud = (path_of(make_webhook(name)) for name in ("amina", "boris"))
+    for path in (quiet, loud, loud, loud):
+        send(path)
 
-    assert len(receiver.inboxes._accounts[used]) == 3
+    found = [len(client.get(path).context["webhooks"][0][1].received) for path in (quiet, loud)]
+
+    assert found == [1, 2]
+
+
+@pytest.mark.urls("example_project.receiver")
+def test_the_accounts_that_used_the_receiver_last_are_kept_and_each_switch(client, monkeypatch):
+    monkeypatch.setattr(receiver, "MAX_ACCOUNTS", 2)
+    failing, *others = (make_webhook(name) for name in ("amina", "boris", "carla"))
+    client.post(f"{path_of(failing)}{failing.pk}/", {"fail": ""})
+    for webhook in (failing, *others):
+        send(path_of(webhook))
+
+    pages = [client.get(path_of(webhook)) for webhook in (failing, *others)]
+
+    assert [len(page.context["webhooks"][0][1].received) for page in pages] == [0, 1, 1]
+    assert "for the 2 accounts that used it last" in pages[0].content.decode()
     assert send(path_of(failing)).status_code == 503
 
 
 @pytest.mark.urls("example_project.receiver")
-def test_the_accounts_that_used_the_receiver_last_are_kept(client, monkeypatch):
-    monkeypatch.setattr(receiver, "MAX_ACCOUNTS", 2)
-    paths = [path_of(make_webhook(name)) for name in ("amina", "boris", "carla")]
-    for path in paths:
-        send(path)
+def test_data_of_any_depth_is_answered(client):
+    path, answers = path_of(make_webhook()), {}
 
-    pages = [client.get(path) for path in paths]
+    for depth in (100, *range(800, 1000, 10), 9000, 50_000):  # around the limit of the interpreter
+        nested = b'{"x":' * depth + b"1" + b"}" * depth
+        body = b'{"id":"evt_1","type":"file.deleted","created":"2026-01-01T00:00:00Z","data":' + nested + b"}"
+        headers = dict(signed_headers(SECRET, int(time.time()), "file.deleted", body))
+        answers[depth] = client.post(path, body, content_type="application/json", headers=headers).status_code
 
-    assert [len(page.context["webhooks"][0][1].received) for page in pages] == [0, 1, 1]
-    assert "for the 2 accounts that used it last" in pages[0].content.decode()
+    assert set(answers.values()) == {200, 400}
+    assert (answers[100], answers[50_000]) == (200, 400)
+    assert client.get(path).status_code == 200
 
 
 @pytest.mark.urls("example_project.receiver")
