@@ -16,13 +16,19 @@ setup_test_environment()
 
 import commands
 import console
+import customers
 import requests_to_api
 
 
 def main():
     assert requests_to_api.CALLS.keys() == requests_to_api.names()
     assert commands.covered() == commands.names()
-    modules = {requests_to_api: requests_to_api.CALLS, commands: commands.CALLS, console: console.names()}
+    modules = {
+        requests_to_api: requests_to_api.CALLS,
+        commands: commands.CALLS,
+        console: console.names(),
+        customers: customers.names(),
+    }
     problems = {name: found for module, names in modules.items() for name in names if (found := tried(module, name))}
     return {"problems": problems, "calls": {each.__name__: len(names) for each, names in modules.items()}}
 
