@@ -146,3 +146,32 @@ def test_a_webhook_is_created_and_tested_by_the_keyboard_alone(browser: Browser,
         customer.presses("Enter", customer.link("Send a test event"))
         customer.presses("Enter", tab.get_by_role("button", name="Send", exact=True))
         customer.sees("Answered with status 200, which confirms receipt.")
+
+
+def test_a_webhook_is_created_tested_and_deleted_without_javascript(browser: Browser, service: str) -> None:
+    with browser.new_context(locale="en", java_script_enabled=False) as context:
+        tab = context.new_page()
+        customer = Operator(tab, service)
+        signs_up(customer, "dora")
+        customer.follows("New webhook")
+        customer.clicks(tab.get_by_role("checkbox", name="file.uploaded"))
+        customer.confirms("Create")
+        customer.sees("Copy it now. It is not shown again.")
+        customer.reloads_until(VERIFIED)
+        customer.follows("Continue to the webhook")
+        customer.follows("Send a test event")
+        customer.confirms("Send")
+        customer.reloads_until("Answered with status 200, which confirms receipt.")
+
+        customer.follows("Deliveries")
+        customer.clicks(tab.get_by_text("Filter", exact=True).first)
+        tab.get_by_label("State").select_option("succeeded")
+        customer.confirms("Filter")
+        customer.clicks(customer.row("file.uploaded").get_by_role("link").first)
+        customer.confirms("Redeliver")
+        customer.sees("The event is sent once more.")
+        customer.follows("Webhooks")
+        customer.clicks(tab.get_by_role("main").get_by_role("link", name="http://127.0.0.1"))
+        for action, done in (("Pause", "paused"), ("Resume", "resumed"), ("Delete", "deleted")):
+            customer.does(action)
+            customer.sees(f"The webhook is {done}.")

@@ -66,9 +66,10 @@ def customer(live_server: Any, settings: Any, site: Site) -> Customer:
 def test_the_pages_work_in_a_frame_of_another_site(
     browser: Browser, live_server: Any, site: Site, customer: Customer
 ) -> None:
-    address = live_server.url.replace("127.0.0.1", "localhost")
+    address, referers = live_server.url.replace("127.0.0.1", "localhost"), list[str]()
     with browser.new_context(locale="en") as context:
         tab = context.new_page()
+        tab.on("request", lambda request: referers.append(request.headers.get("referer", "")))
         site.framed = address + portal_url(customer.user, rights=("manage",), page=f"webhooks/{customer.webhook.pk}/")
         tab.goto(site.url)
         frame = tab.frame_locator("iframe")
@@ -89,6 +90,8 @@ def test_the_pages_work_in_a_frame_of_another_site(
         expect(frame.get_by_text("You have left the pages.")).to_be_visible()
         tab.reload()
         expect(frame.get_by_text("This link is no longer valid.")).to_be_visible()
+        assert f"{address}/" in referers  # of the page of the link
+        assert not [each for each in referers if "lnk_" in each]
 
 
 def test_a_frame_without_cookies_offers_a_new_tab(
