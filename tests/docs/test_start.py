@@ -39,9 +39,17 @@ def test_the_first_delivery_arrives_by_the_page_alone(tmp_path: Path) -> None:
                 newcomer.wait_for("webhook.verification")
             newcomer.follow(match)
         newcomer.wait_for("inv_1")
+        service = newcomer.with_free_ports("http://127.0.0.1:8000")
         for match in FENCE.finditer(CUSTOMERS_PAGES):
             newcomer.follow(match)
-        assert "invoice.paid" in deliveries_of_alice(newcomer.with_free_ports("http://127.0.0.1:8000"))
+            if "set_password" in match["code"]:
+                wait_until(lambda: is_served(f"{service}/webhooks/"), newcomer.seen)
+        with requests.Session() as browser:
+            assert "invoice.paid" in deliveries_of_alice(browser, service)
+            (framed,) = re.findall('<iframe src="([^"]+)"', browser.get(f"{service}/integrations/", timeout=10).text)
+        page = requests.get(framed, headers={"Sec-Fetch-Dest": "iframe"}, timeout=10)
+        assert page.status_code == 200
+        assert page.headers["Content-Security-Policy"].endswith("; frame-ancestors 'self'")
         newcomer.run(
             'python -c \'import django, os; os.environ["DJANGO_SETTINGS_MODULE"] = "mysite.settings"; '
             "django.setup(); import billing.payments, billing.views'"
@@ -53,15 +61,14 @@ def test_the_first_delivery_arrives_by_the_page_alone(tmp_path: Path) -> None:
     assert not re.search(r"webhooks_app\.(?!W014)[WE]\d|database is locked|Traceback", newcomer.seen()), newcomer.seen()
 
 
-def deliveries_of_alice(service: str) -> str:
+def deliveries_of_alice(browser: requests.Session, service: str) -> str:
     """Log in and return the page with the deliveries, after the development server has restarted with it."""
-    with requests.Session() as browser:
-        wait_until(lambda: is_served(f"{service}/event-types/"))  # the last change of the URLs
-        login = browser.get(f"{service}/webhooks/", timeout=10)
-        form = {"username": "alice", "password": "a password of alice"}
-        token = browser.cookies["csrftoken"]
-        overview = browser.post(login.url, {**form, "csrfmiddlewaretoken": token}, timeout=10)
-        return browser.get(f"{overview.url}deliveries/", timeout=10).text
+    wait_until(lambda: is_served(f"{service}/event-types/"))  # the last change of the URLs
+    login = browser.get(f"{service}/webhooks/", timeout=10)
+    form = {"username": "alice", "password": "a password of alice"}
+    token = browser.cookies["csrftoken"]
+    overview = browser.post(login.url, {**form, "csrfmiddlewaretoken": token}, timeout=10)
+    return browser.get(f"{overview.url}deliveries/", timeout=10).text
 
 
 def is_served(url: str) -> bool:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+
 import pytest
+import requests
 
 from webhooks_app.conf import known_signatures
 from webhooks_app.pages.verification import LANGUAGES, code_in, samples_for
-from webhooks_app.signatures import NativeSignature
+from webhooks_app.signatures import NativeSignature, signed_headers
 
 from ..docs.test_vectors import code_under
+from ..support.missing import skip_without
+from ..support.servers.process import free_port, listens, running
 
 HEADINGS = {"python": "Python", "javascript": "JavaScript", "php": "PHP", "go": "Go", "ruby": "Ruby"}
 
@@ -39,3 +48,35 @@ def test_there_is_no_code_for_another_way_of_signing() -> None:
 
     assert samples_for([schemes["standard"]]) == []
     assert [each.name for each in samples_for([schemes["standard"], schemes["native"]])] == list(LANGUAGES)
+
+
+SERVERS = {
+    "python": ("receiver.py", [sys.executable, "receiver.py"]),
+    "javascript": ("receiver.mjs", ["node", "receiver.mjs"]),
+    "php": ("receiver.php", ["php", "-S", "127.0.0.1:{port}", "receiver.php"]),
+}
+"""The languages whose code is a server. The code of the others is a function, and names headers only in comments."""
+
+
+@pytest.mark.only_on("sqlite")
+@pytest.mark.parametrize("language", SERVERS)
+def test_the_code_for_other_headers_verifies_with_them(language: str, tmp_path: Path) -> None:
+    name, command = SERVERS[language]
+    if shutil.which(command[0]) is None:
+        skip_without(f"{command[0]} was not found")
+    port, body = free_port(), b'{"id":"evt_1","type":"file.deleted","created":"2026-01-01T00:00:00Z","data":{}}'
+    (tmp_path / name).write_text(code_in(language, OwnNames()))
+    command = [part.format(port=port) for part in command]
+    environment = {**os.environ, "WEBHOOK_SECRET": "the secret of a test", "PORT": str(port)}
+
+    def answer(own_names: bool, secret: str = "the secret of a test") -> int:
+        headers = dict(signed_headers(secret, int(time.time()), "file.deleted", body))
+        names = dict(zip(NativeSignature.header_names, OwnNames.header_names, strict=True)) if own_names else {}
+        headers = {names.get(each, each): value for each, value in headers.items()}
+        return requests.post(f"http://127.0.0.1:{port}/", body, headers=headers, timeout=10).status_code
+
+    with running(command, directory=tmp_path, ready=lambda: listens(port), env=environment):
+        answers = [answer(own_names=True), answer(own_names=True, secret="another secret"), answer(own_names=False)]
+
+    assert answers[0] == 200
+    assert min(answers[1:]) >= 400

@@ -60,7 +60,7 @@ class DeliveryFilterForm(forms.Form):
     period = forms.ChoiceField(label=_("Time"), required=False)
     created_after = moment_field(_("From"))
     created_before = moment_field(_("To"))
-    finished_after = moment_field(_("Finished from"), help_text=_("The time of the success, or of giving up"))
+    finished_after = moment_field(_("Finished from"))
     finished_before = moment_field(_("Finished to"))
     replay = forms.CharField(required=False, max_length=40, widget=forms.HiddenInput)
 
