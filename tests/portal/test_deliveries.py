@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -211,6 +212,20 @@ def test_a_revoked_key_is_refused_at_once(amina: Customer, client: Any) -> None:
 
     assert "The API key is revoked." in text(answer)
     assert client.get("/v1/webhooks", headers={"Authorization": f"Bearer {secret}"}).status_code == 401
+
+
+def test_the_list_of_keys_shows_their_use_and_their_state(amina: Customer) -> None:
+    ApiKey.objects.make(owner=amina.user, name="Used")
+    ApiKey.objects.filter(name="Used").update(last_used_at=NOON, expires_at=NOON - timedelta(days=1))
+    ApiKey.objects.make(owner=amina.user, name="Gone")[0].revoke()
+
+    rows = dict(re.findall(r"<tr><td>(\w+)</td>(.*?)</tr>", text(amina.get("keys")), re.DOTALL))
+
+    assert "2026-01-15 12:00:00" in rows["Used"]
+    assert [word in rows[name] for name, word in (("Used", "expired"), ("Gone", "revoked"), ("Import", "never"))] == [
+        True
+    ] * 3
+    assert [name for name, row in rows.items() if "/revoke/" in row] == ["Import"]
 
 
 def test_only_event_types_of_the_owner_are_shown(amina: Customer) -> None:
