@@ -10,7 +10,7 @@ from django.db import OperationalError, connection
 from django.test import override_settings
 
 from webhooks_app.conf import settings
-from webhooks_app.delivery import recorder as recorder_module
+from webhooks_app.delivery import recording
 from webhooks_app.delivery.dispatcher import COLLECT_SECONDS, PAUSE_SECONDS_EACH, STOP_GRACE_SECONDS, Dispatcher
 from webhooks_app.delivery.liveness import LOOK_SECONDS
 from webhooks_app.delivery.recording import record
@@ -194,7 +194,7 @@ def test_a_retry_is_expected_even_if_its_commit_was_not_acknowledged(alice, webh
     failed = Exchange(request=request, duration_seconds=0, response=Response(status=500))
     dispatcher.put([finish(failed)])
     with monkeypatch.context() as patch:
-        patch.setattr(recorder_module, "record", commit_and_break)
+        patch.setattr(recording, "record", commit_and_break)
         dispatcher.turn(never)
         clock.advance(0.02)
         dispatcher.turn(never)

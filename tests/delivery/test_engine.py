@@ -14,7 +14,7 @@ from django.db import InternalError, OperationalError, connection
 
 from webhooks_app import send_test_event
 from webhooks_app.conf import transport_options
-from webhooks_app.delivery import recorder as recorder_module
+from webhooks_app.delivery import recording
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.models import Delivery, DeliveryAttempt, Event, SigningKey, Webhook
 from webhooks_app.protocol.ids import time_of
@@ -303,7 +303,7 @@ def test_the_text_of_a_receiver_is_sanitized(alice, webhook, receiver, deliver):
 def test_results_are_recorded_after_an_outage(alice, webhook, clock, receiver, monkeypatch):
     emit_one(alice)
     fail = iter([OperationalError("gone"), OperationalError("gone")])
-    record = recorder_module.record
+    record = recording.record
 
     def record_when_back(*args):
         error = next(fail, None)
@@ -311,7 +311,7 @@ def test_results_are_recorded_after_an_outage(alice, webhook, clock, receiver, m
             raise error
         return record(*args)
 
-    monkeypatch.setattr(recorder_module, "record", record_when_back)
+    monkeypatch.setattr(recording, "record", record_when_back)
     monkeypatch.setattr(connection, "close", lambda: None)
     transport = receiver(200)
 
@@ -361,7 +361,7 @@ def test_no_transaction_is_open_while_a_request_is_in_flight(alice, webhook, rec
 def test_results_are_kept_while_the_database_is_read_only(alice, webhook, clock, receiver, monkeypatch):
     emit_one(alice)
     fail = iter([InternalError("read-only"), InternalError("read-only")])
-    record = recorder_module.record
+    record = recording.record
 
     def record_when_writable(*args):
         error = next(fail, None)
@@ -369,7 +369,7 @@ def test_results_are_kept_while_the_database_is_read_only(alice, webhook, clock,
             raise error
         return record(*args)
 
-    monkeypatch.setattr(recorder_module, "record", record_when_writable)
+    monkeypatch.setattr(recording, "record", record_when_writable)
     monkeypatch.setattr(connection, "close", lambda: None)
 
     Engine(transport=receiver(200), clock=clock).run_until_idle()

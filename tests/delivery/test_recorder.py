@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from webhooks_app.delivery import recorder as recorder_module
-from webhooks_app.delivery.recorder import Recorder
+from webhooks_app.delivery import recording
+from webhooks_app.delivery.recording import Recorder
 
 WINDOW = 2000
 
@@ -28,7 +28,7 @@ def batches():
 
 @pytest.fixture
 def recorder(clock, in_flight, batches, monkeypatch):
-    monkeypatch.setattr(recorder_module, "record", lambda using, finished, now: [])
+    monkeypatch.setattr(recording, "record", lambda using, finished, now: [])
     return Recorder(
         using="default", clock=clock, window=WINDOW, in_flight=lambda: in_flight[0], on_recorded=batches.append
     )

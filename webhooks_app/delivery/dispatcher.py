@@ -15,7 +15,7 @@ from ..database.sql import is_deadlock
 from .claim import Claim, Finished
 from .claiming import Claimer
 from .liveness import FIRST_BACKOFF_SECONDS, Outage
-from .recorder import Recorder
+from .recording import Recorder
 
 logger = logging.getLogger("webhooks_app.delivery")
 

@@ -1,18 +1,19 @@
-"""Recording the results of attempts in batches, with notices of retries and the counts for the roll-ups."""
+"""Recording the results of attempts in batches, with notices of retries, the counts for the roll-ups and signals."""
 
 from __future__ import annotations
 
 import json
 import logging
 from bisect import bisect_left
-from collections import defaultdict
-from collections.abc import Collection, Mapping, MutableMapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
 from datetime import datetime
 
 from ..conf import settings
+from ..database.clock import Clock, following
 from ..database.sql import concerns_rows, kind_of
 from ..event_types import RETRY_NOTICE, retry_notice_data
-from ..models import Delivery, Event, QueueEntry, QueueLane, Webhook
+from ..models import Delivery, DeliveryAttempt, Event, QueueEntry, QueueLane, Webhook
 from ..models.disclosure import reason_of_handshake
 from ..models.rollup import (
     BUCKETS_MS,
@@ -28,11 +29,22 @@ from ..models.rollup import (
 from ..models.status import REQUESTED
 from ..protocol.ids import milliseconds_of, new_id
 from ..protocol.json_data import encode
+from ..signals import attempt_made, delivery_given_up, delivery_succeeded
 from .claim import Claim, Finished
+from .log_records import AttemptLogger
 from .outcome import AttemptLog, Result, State
-from .sql import PortableSql
+from .sql import PortableSql, sql_for
 
 logger = logging.getLogger("webhooks_app.delivery")
+
+RECORD_WITHIN_SECONDS = 0.02
+"""How long a result waits at most for others. The documented limit is 50 ms."""
+
+RECORD_WITHIN_SECONDS_LIGHT = 0.01
+"""The same at light load."""
+
+LIGHT_SHARE = 32
+"""The load is light if less than this fraction of the window is in use."""
 
 UNRECORDABLE = "unrecordable"
 HANDSHAKE = Delivery.Kind.VERIFICATION
@@ -40,6 +52,115 @@ HANDSHAKE = Delivery.Kind.VERIFICATION
 EVENT = Delivery.Kind.EVENT.value
 TOOK, WAITED = bucket_names(RESPONSE_TIME), bucket_names(FIRST_ATTEMPT_DELAY)
 TOOK_SUM, WAITED_SUM = f"{RESPONSE_TIME}{SUM}", f"{FIRST_ATTEMPT_DELAY}{SUM}"
+
+
+class Recorder:
+    """Record results in batches. ``put`` is thread-safe. ``turn`` must always be called from the same thread.
+
+    ``in_flight`` returns the number of open claims. ``on_recorded`` is called with the results of each batch.
+    """
+
+    def __init__(
+        self,
+        *,
+        using: str,
+        clock: Clock,
+        window: int,
+        in_flight: Callable[[], int],
+        on_recorded: Callable[[Sequence[Finished]], object],
+    ) -> None:
+        self._statements = sql_for(using)
+        self._clock = clock
+        self._light_load = window // LIGHT_SHARE
+        self._batch_size = settings.BATCH_SIZE
+        self._in_flight = in_flight
+        self._on_recorded = on_recorded
+        self._arrived: deque[Finished] = deque()
+        self._batch: list[Finished] = []
+        self._record_at = 0.0
+        self._wake_at = 1
+        self._attempt_logger = AttemptLogger(clock)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether all results are recorded."""
+        return not self._arrived and not self._batch
+
+    def put(self, finished: Sequence[Finished]) -> bool:
+        """Add results to the next batch. Return True if the batch is large enough to record."""
+        self._arrived.extend(finished)
+        return len(self._arrived) >= self._wake_at
+
+    def turn(self) -> bool:
+        """Record the batch if it is due. Return True if the database was used."""
+        self._collect()
+        self._attempt_logger.flush()
+        is_due = bool(self._batch) and (len(self._batch) >= self._enough or self._clock.monotonic() >= self._record_at)
+        if is_due:
+            self._record()
+        self._wake_at = max(1, self._enough - len(self._batch)) if self._batch else 1
+        return is_due
+
+    def end(self) -> None:
+        """Write remaining log records after the last batch."""
+        self._attempt_logger.flush(at_once=True)
+
+    def pause_seconds(self) -> float | None:
+        """Return the seconds until the next turn, or None to wait for ``put``."""
+        if len(self._arrived) >= self._wake_at:  # added during the last turn
+            return 0.0
+        return max(0.0, self._record_at - self._clock.monotonic()) if self._batch else None
+
+    @property
+    def _is_light(self) -> bool:
+        return self._in_flight() <= self._light_load
+
+    @property
+    def _enough(self) -> int:
+        """The size of a batch to record at once: half of the open claims, so that the others continue meanwhile.
+
+        At light load it is all of them, because a transaction and its tally cost more than the results.
+        """
+        in_flight = self._in_flight()
+        return min(self._batch_size, max(1, in_flight if in_flight <= self._light_load else in_flight // 2))
+
+    def _collect(self) -> None:
+        is_new = not self._batch
+        for _ in range(len(self._arrived)):
+            self._batch.append(self._arrived.popleft())
+        if is_new and self._batch:
+            self._record_at = self._time_to_record()
+
+    def _time_to_record(self) -> float:
+        now = self._clock.monotonic()
+        if not self._is_light:
+            return now + RECORD_WITHIN_SECONDS
+        # The next delivery of an ordered group cannot start before.
+        is_ordered = any(item.claim.pick.is_ordered for item in self._batch)
+        return now if is_ordered else now + RECORD_WITHIN_SECONDS_LIGHT
+
+    def _record(self) -> None:
+        finished = self._batch
+        with following(self._clock):
+            valid = record(self._statements, finished, self._clock())
+        self._batch = []
+        self._on_recorded(finished)
+        self._attempt_logger.log(valid)
+        announce(valid)
+
+
+def announce(finished: Sequence[Finished]) -> None:
+    """Send the signals for recorded attempts."""
+    if not any(signal.receivers for signal in (attempt_made, delivery_succeeded, delivery_given_up)):
+        return
+    for item in finished:
+        attempt_made.send_robust(DeliveryAttempt, attempt=item.attempt, **item.claim.ids)
+        if item.claim.pick.kind == Delivery.Kind.VERIFICATION:
+            continue  # The Webhook model sends the signals of a handshake.
+        if item.step.state == State.SUCCEEDED:
+            delivery_succeeded.send_robust(Delivery, **item.claim.ids)
+        elif item.step.state == State.GIVEN_UP:
+            delivery_given_up.send_robust(Delivery, attempt=item.attempt, **item.claim.ids)
 
 
 def record(statements: PortableSql, finished: Sequence[Finished], now: datetime) -> list[Finished]:
