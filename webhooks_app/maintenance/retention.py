@@ -265,10 +265,6 @@ class _Pruning:
         return sum(self._delete(DeliveryAttempt, part, by="delivery") for part in parts(delivery_ids))
 
     def _delete_deliveries(self, ids: Collection[str]) -> int:
-        # MariaDB checks the references to each deleted row.
-        for part in parts(ids):
-            again = Delivery.objects.using(self._using).filter(redelivery_of__in=part)
-            again.update(redelivery_of=None)
         return sum(self._delete(Delivery, part) for part in parts(ids))
 
     def _forget(self, event_ids: Collection[str]) -> None:

@@ -123,6 +123,7 @@ class Migration(migrations.Migration):
                 (
                     "redelivery_of",
                     models.ForeignKey(
+                        db_constraint=False,
                         db_index=False,
                         editable=False,
                         null=True,

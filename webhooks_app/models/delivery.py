@@ -227,6 +227,7 @@ class Delivery(Masked):
         editable=False,
         on_delete=models.SET_NULL,
         related_name="+",
+        db_constraint=False,  # inserted while its event's row is locked, deleted with it
         db_index=False,
     )
     requested_by = CurrentForeignKey(
