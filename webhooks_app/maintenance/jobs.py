@@ -20,15 +20,15 @@ from django.db.models.functions import TruncMinute
 from ..database.clock import following
 from ..database.dialects import dialect_of
 from ..database.sql import concerns_rows, kind_of
-from ..models import MaintenanceJob, PortalLink, Problem, QueueEntry, Replay, StoredAnswer, Webhook, WorkerProcess
+from ..models import MaintenanceJob, Problem, QueueEntry, Replay, Webhook
 from ..models.audit import SYSTEM, acting
 from ..models.hold import HoldReason, reason_expression
 from ..protocol.json_data import format_time
 from ..replays.runner import advance
 from .filtering import evaluate_filters
 from .health import take_in, watch
-from .problems import forget_problems
-from .rollups.folding import TALLIES_AT_A_TIME, fold, forget_old
+from .retention import delete_expired
+from .rollups.folding import TALLIES_AT_A_TIME, fold
 from .rollups.recent import sum_up
 
 logger = logging.getLogger("webhooks_app.maintenance")
@@ -69,8 +69,6 @@ SINGLE_WRITER_AT_A_TIME = 50
 """Smaller batch for databases where a fold excludes all other writers."""
 
 AGAIN_SECONDS = 0.1
-
-PROCESSES_KEPT = timedelta(days=1)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -214,16 +212,6 @@ def resolve_problems(using: str, now: datetime, facts: dict[str, Any]) -> float 
     return None
 
 
-def forget(using: str, now: datetime, facts: dict[str, Any]) -> float | None:
-    """Delete roll-ups, problems, stored answers and links at the end of their retention, and processes long ended."""
-    forget_old(using, now)
-    forget_problems(using, now)
-    StoredAnswer.objects.using(using).expired(now).delete()
-    PortalLink.objects.using(using).expired(now).delete()
-    WorkerProcess.objects.using(using).filter(seen_at__lt=now - PROCESSES_KEPT).delete()
-    return None
-
-
 JOBS = (
     Job(name="fold", every_seconds=5, run=fold_tallies),
     Job(name="health", every_seconds=60, run=judge_health),
@@ -233,7 +221,7 @@ JOBS = (
     Job(name="recent", every_seconds=RECENT_SECONDS, run=sum_up_recent),
     Job(name="problems", every_seconds=60, run=resolve_problems),
     Job(name="order", every_seconds=REPAIR_SECONDS, run=repair_groups),
-    Job(name="forget", every_seconds=60, run=forget),
+    Job(name="forget", every_seconds=60, run=delete_expired),
 )
 
 

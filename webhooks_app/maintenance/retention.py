@@ -26,17 +26,23 @@ from ..models import (
     Event,
     EventReference,
     IdempotencyKey,
+    PortalLink,
     Replay,
     SigningKey,
+    StoredAnswer,
     Webhook,
+    WorkerProcess,
 )
 from ..plurals import counted
 from ..protocol.ids import first_id_at
 from .forgetting import BatchSize, parts
+from .problems import forget_problems
+from .rollups.folding import forget_old
 
 logger = logging.getLogger("webhooks_app.retention")
 
 UNSTARTED_REPLAYS_KEPT = timedelta(days=7)
+PROCESSES_KEPT = timedelta(days=1)
 
 Progress = Callable[[int], None]
 
@@ -322,3 +328,13 @@ class _DryRun(_Pruning):
         webhooks = Webhook.objects.using(self._using).filter(deleted_at__lt=before)
         history = self._kept(before).filter(webhook=models.OuterRef("pk"))
         self._count(webhooks=webhooks.exclude(models.Exists(history)).count())
+
+
+def delete_expired(using: str, now: datetime, facts: dict[str, Any]) -> float | None:
+    """Delete roll-ups, problems, stored answers and links at the end of their retention, and processes long ended."""
+    forget_old(using, now)
+    forget_problems(using, now)
+    StoredAnswer.objects.using(using).expired(now).delete()
+    PortalLink.objects.using(using).expired(now).delete()
+    WorkerProcess.objects.using(using).filter(seen_at__lt=now - PROCESSES_KEPT).delete()
+    return None
