@@ -112,6 +112,19 @@ def test_every_page_is_accessible_and_runs_no_hostile_text(
     assert {name: each for name, each in found.items() if each} == {}
 
 
+def test_times_are_in_the_zone_of_the_browser_from_the_second_page_on(
+    browser: Browser, live_server: Any, customer: Customer
+) -> None:
+    with browser.new_context(locale="en", timezone_id="Asia/Tokyo") as context:
+        context.add_cookies([Login(address=live_server.url, session=new_session(customer.user)).cookie])  # type: ignore[list-item]
+        tab, zones = context.new_page(), []
+        for _ in range(2):
+            tab.goto(live_server.url + customer.url("overview"))
+            zones.append(tab.get_by_text("Time zone:").inner_text())
+
+    assert zones == ["Time zone: UTC", "Time zone: Asia/Tokyo"]
+
+
 def _pages(customer: Customer) -> Iterator[tuple[str, str, int]]:
     """Yield the name, the path and the status of each page."""
     for name in ROUTES:

@@ -40,6 +40,8 @@ def test_the_service_runs_until_interrupted(variables, port):
         program.process.send_signal(signal.SIGINT)
 
         assert program.wait() == 0, program.output
+    addresses = [line.split()[:2] for line in program.lines if "http://" in line and "│" not in line]
+    assert addresses[0] == ["customers", f"http://127.0.0.1:{port}/webhooks/"]
     assert program.lines[-1] == "Stopped."
     assert not [line for line in program.lines if " ERROR " in line or "Traceback" in line]
     with socket.socket() as probe:
