@@ -12,7 +12,7 @@ import pytest
 import requests
 
 from webhooks_app.conf import known_signatures
-from webhooks_app.pages.verification import LANGUAGES, code_in, samples_for
+from webhooks_app.pages.verification import LANGUAGES, code_in, receiver_for, samples_for
 from webhooks_app.signatures import NativeSignature, signed_headers
 
 from ..docs.test_vectors import code_under
@@ -46,7 +46,9 @@ def test_the_code_has_the_headers_of_the_scheme(language: str) -> None:
 def test_there_is_no_code_for_another_way_of_signing() -> None:
     schemes = known_signatures()
 
-    assert samples_for([schemes["standard"]]) == []
+    assert samples_for([schemes["standard-ed25519"]]) == []
+    assert receiver_for([schemes["standard"]]) == ""
+    assert "webhook-id" in samples_for([schemes["standard"], schemes["native"]])[0].code
     assert [each.name for each in samples_for([schemes["standard"], schemes["native"]])] == list(LANGUAGES)
 
 

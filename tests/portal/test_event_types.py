@@ -50,10 +50,22 @@ def test_a_webhook_has_its_verification_code(amina: Customer) -> None:
     assert amina.url("webhook-code", amina.webhook.pk) in text(amina.get("webhook", amina.webhook.pk))
 
 
-def test_a_webhook_with_other_signatures_names_its_header(amina: Customer) -> None:
-    Webhook.objects.filter(pk=amina.webhook.pk).update(signatures=["standard"])
+@pytest.mark.parametrize(
+    ("signatures", "languages"),
+    [
+        pytest.param(["native", "standard"], list(LANGUAGES), id="both"),
+        pytest.param(["standard"], list(LANGUAGES), id="standard"),
+        pytest.param(["standard-ed25519"], [], id="key pair"),
+    ],
+)
+def test_a_webhook_has_the_code_for_its_signatures(
+    amina: Customer, signatures: list[str], languages: list[str]
+) -> None:
+    Webhook.objects.filter(pk=amina.webhook.pk).update(signatures=signatures)
 
     page = amina.get("webhook-code", amina.webhook.pk)
 
-    assert page.context["samples"] == []
+    assert [each.name for each in page.context["samples"]] == languages
     assert "<code>webhook-signature</code>" in text(page)
+    assert ("X-Webhook-Signature" in text(page)) is ("native" in signatures)
+    assert ("Use a library of Standard Webhooks" in text(page)) is (not languages)

@@ -21,7 +21,7 @@ from ..pages.explanation import waiting_for
 from ..pages.forms import RotationForm, TestEventForm
 from ..pages.shown_once import show_once, shown_by_first, take
 from ..pages.transcript import transcript
-from ..pages.verification import command_for_python, samples_for
+from ..pages.verification import command_for_python, receiver_for, samples_for
 from ..transport.endpoint import ANYWHERE, parse_endpoint
 from .actions import ACTIONS, Action
 from .base import AccountPage, ConfirmationPage, WebhookFormPage, redirect
@@ -163,10 +163,9 @@ def _receivers(webhook: Webhook, secret: str) -> dict[str, str]:
     port = parse_endpoint(webhook.url, allow_http=True, allowed_networks=ANYWHERE).port
     if port < FIRST_UNPRIVILEGED_PORT:  # a proxy or a tunnel listens there, and passes requests on
         port = RECEIVER_PORT
-    code = next((each.code for each in samples_for(webhook.schemes) if each.name == "python"), "")
     return {
         "receiver": f"python manage.py listen_webhooks --port {port} --secret={shlex.quote(secret)}",
-        "receiver_code": code,
+        "receiver_code": receiver_for(webhook.schemes),
         "receiver_command": command_for_python(secret, port),
     }
 

@@ -1,7 +1,7 @@
 """Code for receivers that verifies signatures, with the names of the headers of a signature scheme.
 
-Each language has a file here, with the names of the scheme of the specification. The documentation for integrators has
-the same code, and its tests run it.
+Each language has a file here with a receiver, or a function, for the scheme of the specification, and one with a
+function for the secrets of Standard Webhooks. The documentation for integrators has the first. Tests run all of them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from ...signatures import BaseSignature, NativeSignature
+from ...signatures import BaseSignature, NativeSignature, StandardSignature
 
 LANGUAGES = {"python": "Python", "javascript": "JavaScript (Node.js)", "php": "PHP", "go": "Go", "ruby": "Ruby"}
 
@@ -28,15 +28,21 @@ class Sample(NamedTuple):
 
 
 def samples_for(schemes: Iterable[BaseSignature]) -> list[Sample]:
-    """Return the code in each language for the first scheme that signs as the specification does; none without one."""
+    """Return the code in each language for the first scheme whose keys are secrets; none for other ways of signing."""
+    scheme = next((each for each in schemes if isinstance(each, (NativeSignature, StandardSignature))), None)
+    return [Sample(name, label, code_in(name, scheme)) for name, label in LANGUAGES.items()] if scheme else []
+
+
+def receiver_for(schemes: Iterable[BaseSignature]) -> str:
+    """Return a whole receiver in Python for the first scheme that signs as the specification does; "" without one."""
     scheme = next((each for each in schemes if isinstance(each, NativeSignature)), None)
-    if scheme is None:
-        return []
-    return [Sample(name, label, code_in(name, scheme)) for name, label in LANGUAGES.items()]
+    return code_in("python", scheme) if scheme else ""
 
 
 def code_in(language: str, scheme: BaseSignature) -> str:
     """Return the code in a language, with the names of the headers of the scheme."""
+    if isinstance(scheme, StandardSignature):
+        return _stored(f"standard_{language}")
     code = _stored(language)
     names = zip(NativeSignature.header_names, scheme.header_names, strict=False)
     for name, own in sorted(names, key=lambda pair: -len(pair[0])):  # one name is the beginning of another
@@ -46,13 +52,13 @@ def code_in(language: str, scheme: BaseSignature) -> str:
 
 
 def command_for_python(secret: str, port: int) -> str:
-    """Return the command that runs the receiver in Python, saved as ``receiver.py``."""
+    """Return the command that runs the receiver, saved as ``receiver.py``."""
     return f"WEBHOOK_SECRET={shlex.quote(secret)} PORT={port} python3 receiver.py"
 
 
 @cache
-def _stored(language: str) -> str:
-    return (FOLDER / f"{language}.txt").read_text(encoding="utf-8")
+def _stored(name: str) -> str:
+    return (FOLDER / f"{name}.txt").read_text(encoding="utf-8")
 
 
 def _spellings(name: str) -> Iterator[str]:

@@ -1,0 +1,125 @@
+"""The code for the secrets of Standard Webhooks, in each language, with genuine requests and others."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support.missing import skip_without
+from webhooks_app.pages.verification import LANGUAGES, code_in
+from webhooks_app.signatures import Message, StandardSignature
+
+pytestmark = [pytest.mark.only_on("sqlite"), pytest.mark.timeout(300)]
+
+SCHEME = StandardSignature()
+OWN, OTHER = SCHEME.new_key(), SCHEME.new_key()
+BODY = '{"übung": 1}'.encode()
+MINUTES = 60
+
+SIGNED = {
+    "genuine": (True, "evt_1", 0, BODY, [OWN]),
+    "during a rotation": (True, "evt_1", 0, BODY, [OTHER, OWN]),
+    "another secret": (False, "evt_1", 0, BODY, [OTHER]),
+    "old": (False, "evt_1", -6 * MINUTES, BODY, [OWN]),
+    "from the future": (False, "evt_1", 60 * MINUTES, BODY, [OWN]),
+    "another id": (False, "evt_2", 0, BODY, [OWN]),
+    "another body": (False, "evt_1", 0, b"{}", [OWN]),
+    "not signed": (False, "evt_1", 0, BODY, []),
+}
+"""Whether a request is genuine, and the id, the age, the body and the keys of its signature. It has evt_1 and BODY."""
+
+DRIVERS = {
+    "python": """
+import sys
+
+for line in sys.stdin:
+    timestamp, signature = line.rstrip("\\n").split(",", 1)
+    headers = {"webhook-id": "evt_1", "webhook-timestamp": timestamp, "webhook-signature": signature}
+    print(is_genuine(headers, open("body", "rb").read()))
+""",
+    "javascript": """
+import { readFileSync } from "node:fs";
+for (const line of readFileSync(0, "utf8").trimEnd().split("\\n")) {
+  const [timestamp, ...parts] = line.split(",");
+  const headers = { "webhook-id": "evt_1", "webhook-timestamp": timestamp, "webhook-signature": parts.join(",") };
+  console.log(isGenuine(headers, readFileSync("body")));
+}
+""",
+    "php": """
+while ($line = fgets(STDIN)) {
+    [$timestamp, $signature] = explode(",", rtrim($line, "\\n"), 2);
+    $_SERVER["HTTP_WEBHOOK_ID"] = "evt_1";
+    $_SERVER["HTTP_WEBHOOK_TIMESTAMP"] = $timestamp;
+    $_SERVER["HTTP_WEBHOOK_SIGNATURE"] = $signature;
+    echo isGenuine(file_get_contents("body")) ? "true\\n" : "false\\n";
+}
+""",
+    "ruby": """
+STDIN.each_line do |line|
+  timestamp, signature = line.chomp.split(",", 2)
+  puts genuine?(ENV["WEBHOOK_SECRET"], "evt_1", timestamp, signature, File.binread("body"))
+end
+""",
+    "go": """
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+)
+
+func main() {
+	body, _ := os.ReadFile("body")
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		timestamp, signature, _ := strings.Cut(lines.Text(), ",")
+		secret := os.Getenv("WEBHOOK_SECRET")
+		fmt.Println(IsGenuine(secret, "evt_1", timestamp, signature, body, time.Now().Unix()))
+	}
+}
+""",
+}
+"""Programs that print the answer of the code for each line of the input."""
+
+COMMANDS = {
+    "python": [sys.executable, "code.py"],
+    "javascript": ["node", "code.mjs"],
+    "php": ["php", "code.php"],
+    "ruby": ["ruby", "code.rb"],
+    "go": ["go", "run", "code.go", "driver.go"],
+}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_code_tells_genuine_requests_from_others(language: str, tmp_path: Path) -> None:
+    command, code, driver = COMMANDS[language], code_in(language, SCHEME), DRIVERS[language]
+    if shutil.which(command[0]) is None:
+        skip_without(f"{command[0]} was not found")
+    (tmp_path / "body").write_bytes(BODY)
+    if language == "go":
+        (tmp_path / "driver.go").write_text(driver)
+        (tmp_path / "code.go").write_text(code.replace("package webhooks", "package main"))
+    else:
+        (tmp_path / command[1]).write_text(code + driver)
+
+    now = int(time.time())
+    lines = [
+        f"{now + age},{SCHEME.sign(Message(pk, '', now + age, body), keys)}\n"
+        for _is_genuine, pk, age, body, keys in SIGNED.values()
+    ]
+    environment = {**os.environ, "WEBHOOK_SECRET": OWN}
+    done = subprocess.run(
+        command, cwd=tmp_path, input="".join(lines), capture_output=True, text=True, check=False, env=environment
+    )
+
+    assert done.returncode == 0, done.stderr
+    found = dict(zip(SIGNED, (each.lower() == "true" for each in done.stdout.split()), strict=True))
+    assert found == {name: is_genuine for name, (is_genuine, *_signed) in SIGNED.items()}
