@@ -16,7 +16,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import URLPattern, URLResolver, reverse
 
-from webhooks_app.models import ApiKey, SigningKey, Webhook
+from webhooks_app.models import ApiKey, Delivery, SigningKey, Webhook
 from webhooks_app.portal import portal_url, urls
 from webhooks_app.portal.actions import ACTIONS
 from webhooks_app.portal.replays import STEPS
@@ -29,6 +29,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.only_on("sqlite", "postgresql",
 INVENTED = "0" * 32
 FORM = "application/x-www-form-urlencoded"
 WITH_BODY = ("post", "put", "patch", "delete")
+CHANGING = re.compile(r'name="(csrfmiddlewaretoken|submission)" value="[^"]+"')
 SECRET = r"whsec_[\w+/]{20}|whk_\w{20}"
 
 
@@ -206,6 +207,35 @@ def test_foreign_and_invented_identifiers_have_the_same_answer(amina: Customer, 
         path = path_of(name, boris, boris)
         other = path.replace(f"/{boris.user.pk}/", f"/{nobody}/", 1)
         assert answers(amina.client, path) == answers(amina.client, other)
+
+
+@pytest.mark.parametrize(
+    ("page", "query", "row"),
+    [
+        ("webhook-test", "delivery", "delivery"),
+        ("deliveries", "webhook", "webhook"),
+        ("deliveries", "replay", "replay"),
+        ("deliveries", "q", "delivery"),
+        ("deliveries", "q", "event"),
+        ("events", "q", "event"),
+        ("webhooks", "q", "webhook"),
+    ],
+)
+def test_foreign_and_invented_identifiers_in_a_query_have_the_same_answer(
+    amina: Customer, boris: Customer, page: str, query: str, row: str
+) -> None:
+    def asked_for(pk: str) -> tuple[int, str]:
+        answer = amina.client.get(path_of(page, amina, amina), {query: pk})
+        return answer.status_code, CHANGING.sub("", answer.text.replace(pk, ""))
+
+    for each in (amina, boris):
+        Delivery.objects.filter(pk=each.delivery.pk).update(replay=each.replay)
+    own, foreign = (getattr(each, row).pk for each in (amina, boris))
+
+    found = asked_for(foreign)
+
+    assert found == asked_for(f"{foreign.partition('_')[0]}_{INVENTED}") != asked_for(own)
+    assert not [each.pk for each in (boris.webhook, boris.delivery, boris.event) if each.pk in found[1]]
 
 
 @pytest.mark.parametrize("key", ["0", "01", " 1", "x", "9" * 40, "\uff11"])
