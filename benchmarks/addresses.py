@@ -250,8 +250,8 @@ def of_api(examples: Examples) -> Iterator[tuple[str, str]]:
         if address is None:
             continue
         settings = callback.initkwargs
-        filterset = settings.get("filterset_class") or getattr(callback.cls, "filterset_class", None)
-        is_list = not settings["detail"] or "filterset_class" in settings
+        filterset = settings.get("filterset_class", getattr(callback.cls, "filterset_class", None))
+        is_list = not settings["detail"] or bool(settings.get("filterset_class"))
         name = f"{callback.cls.tag.lower()} {'list' if is_list else 'page'}"
         yield f"API {name}", address
         if not is_list or filterset is None:

@@ -206,13 +206,17 @@ class _Listing(NamedTuple):
 def _firsts(rows: QuerySet[Any], is_upwards: bool, parts: Parts) -> list[tuple[str, str]]:
     """Return the first identifier of each part and the part, in the order of the list. Parts without rows are missing.
 
-    The subquery is one step in the index of the part.
+    Each is one step in the index of the part. Without lateral joins, a subquery is shorter than a query for each part.
     """
-    others: Any = rows.model._meta.get_field(parts.field).related_model
-    of_part = rows.filter(**{parts.field: OuterRef("pk")}).order_by("pk" if is_upwards else "-pk")
-    found = others._base_manager.using(rows.db).filter(pk__in=parts.ids).order_by()  # noqa: SLF001 - public API
-    firsts = found.values_list(Subquery(of_part.values("pk")[:1]), "pk")
-    return sorted(((first, pk) for first, pk in firsts if first is not None), reverse=not is_upwards)
+    field: Any = rows.model._meta.get_field(parts.field)
+    order = "pk" if is_upwards else "-pk"
+    if dialect_of(rows.db).has_lateral_joins:
+        found = _Ids(rows, is_upwards, parts).read_firsts()
+    else:
+        others = field.related_model._base_manager.using(rows.db).filter(pk__in=parts.ids).order_by()  # noqa: SLF001 - public API
+        first = rows.filter(**{parts.field: OuterRef("pk")}).order_by(order).values("pk")[:1]
+        found = [(first_id, pk) for first_id, pk in others.values_list(Subquery(first), "pk") if first_id is not None]
+    return sorted(found, reverse=not is_upwards)
 
 
 def _first(edges: Sequence[str | None], is_upwards: bool) -> str | None:
@@ -234,7 +238,7 @@ class _Ids(NamedTuple):
             sql, params = self._sql(slice(after, after + count))
         except EmptyResultSet:
             return []
-        return self._executed(f"SELECT * FROM ({sql}) AS found", "1", total or count, params)
+        return self._first(f"SELECT * FROM ({sql}) AS found", "1", total or count, params)
 
     def read_matching(self, rows: QuerySet[Any], count: int, *, among: int) -> list[str]:
         """Return ``count`` identifiers that are in ``rows``, out of the first ``among`` of each part."""
@@ -245,10 +249,20 @@ class _Ids(NamedTuple):
             return []
         # The lateral join with a limit enforces this plan regardless of statistics.
         sql = joined(f"({window}) AS looked_at (id)", one)
-        return self._executed(sql, "looked_at.id", count, [*params, *more])
+        return self._first(sql, "looked_at.id", count, [*params, *more])
 
-    def _sql(self, some: slice) -> Query:
-        rows = self.rows.order_by("pk" if self.is_upwards else "-pk").values_list("pk")
+    def read_firsts(self) -> list[tuple[str, str]]:
+        """Return the first identifier of each part, with the part. Requires lateral joins."""
+        field: Any = self.rows.model._meta.get_field(self.parts.field)
+        try:
+            sql, params = self._sql(slice(1), field.attname)
+        except EmptyResultSet:
+            return []
+        return self._executed(sql, params, field)
+
+    def _sql(self, some: slice, *names: str) -> Query:
+        """Return the query for some rows of each part, with their identifiers and further fields."""
+        rows = self.rows.order_by("pk" if self.is_upwards else "-pk").values_list("pk", *names)
         if not self.parts.field:
             return compiled(rows[some])
         if not self.parts.ids:
@@ -259,13 +273,20 @@ class _Ids(NamedTuple):
         ids = [field.get_db_prep_value(pk, connection) for pk in self.parts.ids]
         return for_each(connection, "part", ids, query)
 
-    def _executed(self, sql: str, by: str, count: int, params: Sequence[Any]) -> list[str]:
-        connection = connections[self.rows.db]
-        field: Any = self.rows.model._meta.pk
+    def _first(self, sql: str, by: str, count: int, params: Sequence[Any]) -> list[str]:
         direction = "ASC" if self.is_upwards else "DESC"
+        return [pk for (pk,) in self._executed(f"{sql} ORDER BY {by} {direction} LIMIT {count}", params)]
+
+    def _executed(self, sql: str, params: Sequence[Any], *more: Any) -> list[Any]:
+        """Return the rows of a query: identifiers, and the values of further fields."""
+        connection = connections[self.rows.db]
+        fields: list[Any] = [self.rows.model._meta.pk, *(each.target_field for each in more)]
         with connection.cursor() as cursor:
-            cursor.execute(f"{sql} ORDER BY {by} {direction} LIMIT {count}", params)
-            return [field.from_db_value(pk, None, connection) for (pk,) in cursor.fetchall()]
+            cursor.execute(sql, params)
+            return [
+                tuple(field.from_db_value(value, None, connection) for field, value in zip(fields, row, strict=True))
+                for row in cursor.fetchall()
+            ]
 
 
 def _beyond(rows: QuerySet[Any], cursor: Cursor | None) -> QuerySet[Any]:
