@@ -99,14 +99,20 @@ class KeysetChangeList(ChangeList):
         if parts.field and not parts.are_too_many:
             active = [spec for spec in active if not getattr(spec, "is_by_part", False)]
         by_index = [spec for spec in active if _is_by_index(spec, parts)]
-        if not parts.are_too_many and len(by_index) == len(active) and not admin.hides_rows(request):
+        scope = self._source(by_index) if parts is WHOLE and not self.query else None
+        if scope is None and len(by_index) == len(active) and not parts.are_too_many and not admin.hides_rows(request):
             return Bounds(parts=parts)
-        # Parts already cover permissions and search. Without parts, the scope needs the search too.
-        scope: Any = self.model._default_manager.all() if parts.field else self._searched(request)
-        for spec in by_index:
-            scope = spec.queryset(request, scope)
+        if scope is None:
+            # Parts already cover permissions and search. Without parts, the scope needs the search too.
+            scope = self.model._default_manager.all() if parts.field else self._searched(request)
+            for spec in by_index:
+                scope = spec.queryset(request, scope)
         horizon = min([HORIZON, *(getattr(spec, "horizon", HORIZON) for spec in by_index)])
         return Bounds(scope, WHOLE if parts.are_too_many else parts, horizon)
+
+    def _source(self, by_index: Sequence[Any]) -> Any:
+        """Return other rows to examine, which have the identifiers of the whole list with these filters, or None."""
+        return None
 
     def _searched(self, request: HttpRequest) -> Any:
         admin: OwnedAdmin = self.model_admin  # type: ignore[assignment]

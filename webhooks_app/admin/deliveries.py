@@ -20,7 +20,8 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from ..models import Delivery, DeliveryAttempt, EventReference, Webhook
+from ..database.dialects import dialect_of
+from ..models import Delivery, DeliveryAttempt, EventReference, QueueEntry, Webhook
 from ..models.hold import SILENT, HoldReason, holds_of
 from ..models.keyset import WHOLE, Parts
 from ..operations.rights import REDELIVER
@@ -152,6 +153,20 @@ class DeliveryChangeList(KeysetChangeList):
             delivery.last_attempt = last.get(delivery.pk)
             if names_owners and (owner := delivery.webhook.owner) is not None:
                 delivery.owner_label = owners().label(owner)
+
+    def _source(self, by_index: Sequence[Any]) -> Any:
+        """Return the queue for a list of pending deliveries.
+
+        PostgreSQL would join the queue with all deliveries in their order, although few of the older ones are pending.
+        """
+        entries: Any = QueueEntry.objects.all()
+        others = [spec for spec in by_index if not (isinstance(spec, StateFilter) and spec.is_pending)]
+        is_it = len(others) < len(by_index) and all(isinstance(spec, CreatedFilter) for spec in others)
+        if not is_it or not dialect_of(entries.db).has_lateral_joins:
+            return None
+        for spec in others:
+            entries = spec.narrowed(entries)
+        return entries
 
     @property
     def shown_kinds_url(self) -> str:

@@ -25,7 +25,7 @@ from ..models import Delivery, DeliveryAttempt, EventReference
 from ..models.delivery import DeliveryQuerySet
 from ..models.disclosure import UNREACHABLE
 from ..models.event import MAX_REFERENCE_LENGTH
-from ..models.keyset import HORIZON, Parts
+from ..models.keyset import HORIZON, Parts, id_field
 from ..models.queue import MANY
 from ..models.status import REQUESTED
 from ..owners import owners
@@ -43,7 +43,11 @@ class StateFilter(admin.ChoicesFieldListFilter):
     @property
     def horizon(self) -> int:
         """Maximum number of rows that a page examines; of queue entries few, because each leads to its delivery."""
-        return MANY if self._state == Delivery.State.PENDING else HORIZON
+        return MANY if self.is_pending else HORIZON
+
+    @property
+    def is_pending(self) -> bool:
+        return self._state == Delivery.State.PENDING
 
     @property
     def _state(self) -> str:
@@ -198,9 +202,8 @@ class CreatedFilter(TypedFilter, admin.SimpleListFilter):
             yield {"selected": given == meant, "query_string": query, "display": label}
 
     def narrowed(self, rows: QuerySet[Any]) -> QuerySet[Any]:
-        pk: Any = rows.model._meta.pk
         for lookup, moment in self._edges():
-            rows = rows.filter(**{lookup: first_id_at(pk.prefix, moment)})
+            rows = rows.filter(**{lookup: first_id_at(id_field(rows).prefix, moment)})
         return rows
 
     def _edges(self) -> Iterator[tuple[str, datetime]]:

@@ -17,6 +17,7 @@ from django.utils.translation import gettext
 
 from ..models import ApiKey, AuditEntry, Delivery, Event, EventReference, Problem, Replay, Webhook
 from ..models.event import MAX_REFERENCE_LENGTH
+from ..models.keyset import read_page
 from ..owners import owners
 from ..pages.display import moment
 from .display import page_of
@@ -113,11 +114,12 @@ class SearchPage(OwnedAdmin):
     def _found(self, request: HttpRequest, text: str) -> Iterator[Hits]:
         for model, condition in conditions(text):
             if admin := self._admin_of(request, model):
-                found = admin.get_queryset(request).filter(condition).order_by("-pk")
+                found = admin.get_queryset(request).filter(condition)
                 related = admin.list_select_related
-                rows = list((found.select_related(*related) if related else found)[: MAX_HITS + 1])
-                shown = [self._hit(request, admin, row) for row in rows[:MAX_HITS]]
-                yield Hits(capfirst(admin.opts.verbose_name_plural), shown, len(rows) > MAX_HITS)
+                found = found.select_related(*related) if related else found
+                page = read_page(found, parts=admin.parts(request, "", ()), size=MAX_HITS)
+                shown = [self._hit(request, admin, row) for row in page.rows]
+                yield Hits(capfirst(admin.opts.verbose_name_plural), shown, page.older is not None)
         if knows_owners(request) and (admin := self._admin_of(request, Webhook)):
             visible = own_rows(request, owners().found(text), "pk")[: MAX_HITS + 1]
             hits = [self._hit_of_owner(owner) for owner in visible]

@@ -110,8 +110,8 @@ def read_page(
 ) -> Page:
     """Return a page of ``rows``. Their own order is ignored.
 
-    ``scope`` is for rows narrowed down by a filter without an index: the same rows without that filter, of which
-    ``horizon`` are examined. ``parts`` together contain all rows, and each is read from an index. The scope may
+    ``scope`` is for rows narrowed down by a filter without an index: the same rows without that filter, or others with
+    their identifiers, of which ``horizon`` are examined. ``parts`` together contain all rows, and each is read from an index. The scope may
     include further parts.
     """
     if len(parts.ids) == 1:
@@ -280,7 +280,7 @@ class _Ids(NamedTuple):
     def _executed(self, sql: str, params: Sequence[Any], *more: Any) -> list[Any]:
         """Return the rows of a query: identifiers, and the values of further fields."""
         connection = connections[self.rows.db]
-        fields: list[Any] = [self.rows.model._meta.pk, *(each.target_field for each in more)]
+        fields = [id_field(self.rows), *(each.target_field for each in more)]
         with connection.cursor() as cursor:
             cursor.execute(sql, params)
             return [
@@ -292,8 +292,13 @@ class _Ids(NamedTuple):
 def _beyond(rows: QuerySet[Any], cursor: Cursor | None) -> QuerySet[Any]:
     if cursor is None:
         return rows
-    field: Any = rows.model._meta.pk
-    return rows.filter(**{"pk__gt" if cursor.is_upwards else "pk__lt": f"{field.prefix}_{cursor.digits}"})
+    return rows.filter(**{"pk__gt" if cursor.is_upwards else "pk__lt": f"{id_field(rows).prefix}_{cursor.digits}"})
+
+
+def id_field(rows: QuerySet[Any]) -> Any:
+    """Return the field that defines the identifiers of the rows, also if these belong to other rows."""
+    pk: Any = rows.model._meta.pk
+    return getattr(pk, "target_field", pk)
 
 
 def _digits(pk: str) -> str:
