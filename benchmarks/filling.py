@@ -27,6 +27,7 @@ from webhooks_app.models import (
     EventReference,
     Problem,
     QueueEntry,
+    QueueLane,
     Replay,
     Webhook,
     WebhookHealth,
@@ -208,9 +209,10 @@ def _note_health(times: int) -> None:
 
 
 def _add_records(times: int) -> None:
-    """Add entries of the audit log, finished replays, and keys of the large account."""
+    """Add the lanes of all webhooks, entries of the audit log, finished replays, and keys of the large account."""
     chances, now = random.Random(1), timezone.now()
     webhooks = list(Webhook.objects.select_related("owner"))
+    QueueLane.objects.ensure([webhook.pk for webhook in webhooks])
 
     def moment() -> datetime:
         return now - timedelta(days=DAYS) * chances.random()

@@ -19,11 +19,11 @@ from django.db.models import OuterRef, QuerySet, Subquery
 from ..database.dialects import dialect_of
 from ..database.sql import OuterId, Query, compiled, for_each, joined
 
-HORIZON = 5000
+HORIZON = 3000
 """Maximum number of rows that one page examines for a filter."""
 
 MAX_RANGES = 200
-"""Maximum number of index ranges that one page reads. SQLite supports 500 in one statement."""
+"""Number of index ranges that one page reads for a filter without an index. SQLite supports 500 in one statement."""
 
 MAX_PARTS = 5000
 """Maximum number of parts of a list. With more parts than ranges, a page first reads one row of each."""
@@ -165,7 +165,7 @@ class _Listing(NamedTuple):
 
         No other part has a row before that identifier, and there are enough rows for a page before it.
         """
-        number = max(MAX_RANGES, self.size + 1)
+        number = max(MAX_RANGES if self.horizon else 0, self.size + 1)
         if len(self.parts.ids) <= number:
             return self, None
         is_upwards = bool(cursor and cursor.is_upwards)

@@ -11,6 +11,7 @@ from copy import copy
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import starmap
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from django.db import models
@@ -164,13 +165,14 @@ def _earlier_values(webhooks: list[Webhook], moment: datetime) -> Earlier | None
     if moment < timezone.now() - timedelta(days=settings.AUDIT_RETENTION_DAYS):
         return None
     entries = AuditEntry.objects.filter(
-        subject__in=[webhook.pk for webhook in webhooks], action__in=CHANGING, pk__gte=first_id_at("aud", moment)
+        subject__in=[webhook.pk for webhook in webhooks], pk__gte=first_id_at("aud", moment)
     )
-    changes = list(entries.order_by("pk").values_list("subject", "changes")[: MAX_CHANGES + 1])
-    if len(changes) > MAX_CHANGES:
+    # Selected and sorted here, because a database would read all of them for that.
+    found = list(entries.order_by().values_list("pk", "action", "subject", "changes")[: MAX_CHANGES + 1])
+    if len(found) > MAX_CHANGES:
         return None
     earlier: dict[str, dict[str, Any]] = {}
-    for subject, changed in changes:
+    for _, _, subject, changed in sorted((each for each in found if each[1] in CHANGING), key=itemgetter(0)):
         for name, (before, _after) in changed.items():
             earlier.setdefault(subject, {}).setdefault(name, before)
     return earlier
