@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from django.core.exceptions import EmptyResultSet
 from django.db import connections
-from django.db.models import OuterRef, QuerySet, Subquery
+from django.db.models import Func, OuterRef, QuerySet, Subquery, Value
 
 from ..database.dialects import dialect_of
 from ..database.sql import OuterId, Query, compiled, for_each, joined
@@ -188,6 +188,14 @@ class _Listing(NamedTuple):
             return None
         return edges[0][:-_BLURRED_DIGITS] + ("f" if is_upwards else "0") * _BLURRED_DIGITS
 
+    def _limit(self, edge: str) -> Any:
+        """Return the value of a condition for the rows before an edge.
+
+        With a known value, PostgreSQL may prefer the few rows of a short time to those of a part, and read the rows of
+        all other parts again for each part.
+        """
+        return _Unknown(Value(edge, output_field=id_field(self.scope))) if self.parts.field else edge
+
     def _ids(self, cursor: Cursor | None, edge: str | None) -> list[str]:
         """Return the identifiers of a page, and one more.
 
@@ -195,12 +203,19 @@ class _Listing(NamedTuple):
         other rows in the order of the list.
         """
         is_upwards = bool(cursor and cursor.is_upwards)
-        within = {} if edge is None else {"pk__lte" if is_upwards else "pk__gte": edge}
+        within = {} if edge is None else {"pk__lte" if is_upwards else "pk__gte": self._limit(edge)}
         rows = _Ids(_beyond(self.rows, cursor).filter(**within), is_upwards, self.parts)
         if self.horizon is None or not dialect_of(self.rows.db).has_lateral_joins:
             return rows.read(self.size + 1)
         scope = _Ids(_beyond(self.scope, cursor).filter(**within), is_upwards, self.parts)
         return scope.read_matching(self.rows, self.size + 1, among=2 * self._reach)
+
+
+class _Unknown(Func):
+    """A value that PostgreSQL does not know when it plans the query."""
+
+    template = "(SELECT %(expressions)s)"
+    arity = 1
 
 
 def _firsts(rows: QuerySet[Any], is_upwards: bool, parts: Parts) -> list[tuple[str, str]]:
