@@ -71,7 +71,7 @@ def test_the_number_of_queries_does_not_depend_on_the_rows(many: Customer) -> No
     found["event"] = len(queries_of(partial(many.get, "event", widely_sent())))
 
     assert {name: number for name, number in found.items() if number > MAX_QUERIES} == {}
-    assert "80 % of the deliveries of the last 24 hours succeeded." in many.get("overview").content.decode()
+    assert "80% of the deliveries of the last 24 hours succeeded." in many.get("overview").content.decode()
 
 
 def test_the_oldest_of_many_webhooks_is_on_the_overview_when_it_fails(many: Customer, monkeypatch: Any) -> None:
