@@ -99,7 +99,7 @@ class KeysetChangeList(ChangeList):
         if parts.field and not parts.are_too_many:
             active = [spec for spec in active if not getattr(spec, "is_by_part", False)]
         by_index = [spec for spec in active if _is_by_index(spec, parts)]
-        scope = self._source(by_index) if parts is WHOLE and not self.query else None
+        scope: Any = self._source(by_index) if parts is WHOLE and not self.query else None
         if scope is None and len(by_index) == len(active) and not parts.are_too_many and not admin.hides_rows(request):
             return Bounds(parts=parts)
         if scope is None:

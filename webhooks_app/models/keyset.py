@@ -111,8 +111,8 @@ def read_page(
     """Return a page of ``rows``. Their own order is ignored.
 
     ``scope`` is for rows narrowed down by a filter without an index: the same rows without that filter, or others with
-    their identifiers, of which ``horizon`` are examined. ``parts`` together contain all rows, and each is read from an index. The scope may
-    include further parts.
+    their identifiers, of which ``horizon`` are examined. ``parts`` together contain all rows, and each is read from an
+    index. The scope may include further parts.
     """
     if len(parts.ids) == 1:
         of_it = {parts.field: parts.ids[0]}
