@@ -28,12 +28,12 @@ def counted(given_up: int, succeeded: int) -> Counters:
 @pytest.mark.parametrize(
     ("facts", "css", "state", "cause"),
     [
-        pytest.param({}, GOOD, "Healthy", "0 % of the deliveries", id="well"),
+        pytest.param({}, GOOD, "Healthy", "0% of the deliveries", id="well"),
         pytest.param({"last_hour": Counters()}, GOOD, "Healthy", "There were no deliveries", id="nothing"),
-        pytest.param({"last_hour": counted(9, 991)}, GOOD, "Healthy", "0.9 % of", id="few errors"),
-        pytest.param({"last_hour": counted(9, 0)}, GOOD, "Healthy", "100 % of", id="few deliveries"),
-        pytest.param({"last_hour": counted(10, 990)}, WARNING, "Some errors", "1 % of", id="some errors"),
-        pytest.param({"last_hour": counted(1, 9)}, BAD, "Many errors", "10 % of", id="many errors"),
+        pytest.param({"last_hour": counted(9, 991)}, GOOD, "Healthy", "0.9% of", id="few errors"),
+        pytest.param({"last_hour": counted(9, 0)}, GOOD, "Healthy", "100% of", id="few deliveries"),
+        pytest.param({"last_hour": counted(10, 990)}, WARNING, "Some errors", "1% of", id="some errors"),
+        pytest.param({"last_hour": counted(1, 9)}, BAD, "Many errors", "10% of", id="many errors"),
         pytest.param({"overdue": timedelta(seconds=29)}, GOOD, "Healthy", "", id="punctual"),
         pytest.param({"overdue": timedelta(seconds=30)}, WARNING, "Delayed", "due for 30 s", id="late"),
         pytest.param({"overdue": timedelta(minutes=5)}, BAD, "Delayed", "due for 5 min", id="very late"),
@@ -84,5 +84,5 @@ def test_the_overview_begins_with_the_sentence(
     WebhookHealth.objects.create(webhook=new_webhook(None), failing_since=now - timedelta(minutes=6))
     failing = overview(superuser)
 
-    assert '<strong class="webhooks-state webhooks-good">Healthy.</strong> 0 % of the deliveries' in text(well)
+    assert '<strong class="webhooks-state webhooks-good">Healthy.</strong> 0% of the deliveries' in text(well)
     assert shows(failing, "1 webhook has been failing.")
