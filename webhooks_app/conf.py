@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, get_type_hints
 
 from django.conf import settings as django_settings
+from django.utils.translation import gettext
 
 from .filters import FILTER_OPERATORS, BaseOperator, Filter
 from .retry import RETRY_POLICIES, BaseRetryPolicy, name_in, unpack_policy
@@ -126,10 +127,10 @@ def problem_with_lease() -> str:
     lease, timeout = settings.LEASE_SECONDS, settings.TIMEOUT_SECONDS
     if lease >= timeout + RECORD_SECONDS:
         return ""
-    return (
-        f"WEBHOOKS_LEASE_SECONDS is {lease:g}, too short for WEBHOOKS_TIMEOUT_SECONDS ({timeout:g}): "
+    return gettext(
+        "WEBHOOKS_LEASE_SECONDS is %(lease)s, too short for WEBHOOKS_TIMEOUT_SECONDS (%(timeout)s): "
         "an attempt would count as lost while it is still in flight."
-    )
+    ) % {"lease": f"{lease:g}", "timeout": f"{timeout:g}"}
 
 
 def parse_rate(rate: str) -> tuple[int, int]:

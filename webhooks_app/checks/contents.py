@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from django.core import checks
 from django.core.exceptions import ImproperlyConfigured
+from django.utils.translation import gettext
 
 from ..conf import MAX_DAYS, PERIODS
 from ..encryption import DERIVED, is_key
@@ -24,13 +25,13 @@ from ..signatures import SIGNATURES
 from ..transport import DEFAULT, TRANSPORTS
 from ..transport.sender import parse_proxy
 from ..wake.base import AUTO, WAKES
-from .registration import as_text, short
+from .registration import as_text, did_you_mean, range_hint, short
 
 MAX_RATE_DIGITS = 9
 
-MAKE_A_KEY = "Generate one: python -c 'from cryptography.fernet import Fernet; print(Fernet.generate_key().decode())'."
+MAKE_A_KEY = "python -c 'from cryptography.fernet import Fernet; print(Fernet.generate_key().decode())'"
 
-MAKE_A_RANDOM_ONE = "Generate one: python -c 'import secrets; print(secrets.token_urlsafe(32))'."
+MAKE_A_RANDOM_ONE = "python -c 'import secrets; print(secrets.token_urlsafe(32))'"
 
 MIN_TOKEN_LENGTH = 16
 
@@ -44,33 +45,44 @@ TOKEN = re.compile(rf"[A-Za-z0-9._~+/-]{{{MIN_TOKEN_LENGTH},}}=*")
 
 
 def _one_of(found: Implementations[Any], names: Sequence[str]) -> str:
-    return f"Use one of {', '.join(names)}, or the dotted path of a {found.base.__name__}."
+    hint = gettext("Use one of %(names)s, or the dotted path of a %(base)s.")
+    return hint % {"names": ", ".join(names), "base": found.base.__name__}
+
+
+def _unusable(name: str, problem: object) -> str:
+    return gettext("%(name)s cannot be used: %(problem)s.") % {"name": name, "problem": short(problem)}
 
 
 def _transport(name: str, transport: str) -> Iterator[checks.CheckMessage]:
     if problem := TRANSPORTS.problem(transport):
         hint = _one_of(TRANSPORTS, [*TRANSPORTS.built_in])
         if transport in ("curl", "auto"):
-            hint = f"Remove the setting: the default transport, {DEFAULT}, replaces curl and needs no other package."
-        yield checks.Error(f"{name} cannot be used: {short(problem)}.", hint=hint, id="webhooks_app.E007")
+            hint = gettext(
+                "Remove the setting: the default transport, %(name)s, replaces curl and needs no other package."
+            ) % {"name": DEFAULT}
+        yield checks.Error(_unusable(name, problem), hint=hint, id="webhooks_app.E007")
 
 
 def _wake(name: str, wake: str) -> Iterator[checks.CheckMessage]:
     if wake != AUTO and (problem := WAKES.problem(wake)):
-        hint = f"{_one_of(WAKES, [AUTO, *WAKES.built_in])} django_tasks needs Django 6.0 or django-tasks."
-        yield checks.Error(f"{name} cannot be used: {short(problem)}.", hint=hint, id="webhooks_app.E023")
+        needs = gettext("django_tasks needs Django 6.0 or django-tasks.")
+        hint = f"{_one_of(WAKES, [AUTO, *WAKES.built_in])} {needs}"
+        yield checks.Error(_unusable(name, problem), hint=hint, id="webhooks_app.E023")
 
 
 def _some_of(found: Implementations[Any], check_id: str, *, required: bool = False) -> Check:
     """Return the check of a setting that offers implementations, the default first if it is ``required``."""
-    hint = f"Choose from {', '.join(found.built_in)}, or add dotted paths of a {found.base.__name__} with another name."
 
     def check(name: str, offered: Sequence[str]) -> Iterator[checks.CheckMessage]:
+        hint = gettext("Choose from %(names)s, or add dotted paths of a %(base)s with another name.") % {
+            "names": ", ".join(found.built_in),
+            "base": found.base.__name__,
+        }
         if required and not offered:
-            empty = f"{name} is empty, but needs at least one entry; the first is the default."
-            yield checks.Error(empty, hint=hint, id=check_id)
+            empty = gettext("%(name)s is empty, but needs at least one entry; the first is the default.")
+            yield checks.Error(empty % {"name": name}, hint=hint, id=check_id)
         elif problem := found.problem_of_all(offered):
-            yield checks.Error(f"{name} cannot be used: {short(problem)}.", hint=hint, id=check_id)
+            yield checks.Error(_unusable(name, problem), hint=hint, id=check_id)
 
     return check
 
@@ -79,19 +91,19 @@ def _owner_model(name: str, model: str) -> Iterator[checks.CheckMessage]:
     try:
         owner_model()
     except ImproperlyConfigured as error:
-        hint = 'Use the "app_label.ModelName" of an installed model, or remove the setting: owners are then users.'
+        hint = gettext(
+            'Use the "app_label.ModelName" of an installed model, or remove the setting: owners are then users.'
+        )
         yield checks.Error(f"{short(error).rstrip('.')}.", hint=hint, id="webhooks_app.E030")
 
 
 def _owners(name: str, path: str) -> Iterator[checks.CheckMessage]:
     if problem := OWNERS.problem(path):
-        hint = (
+        hint = gettext(
             "Use webhooks_app.owners.UserOwners for users, webhooks_app.owners.MemberOwners for a model with members, "
             "or a subclass of webhooks_app.owners.BaseOwners."
         )
-        yield checks.Error(
-            f"{name} '{short(path)}' cannot be used: {short(problem)}.", hint=hint, id="webhooks_app.E031"
-        )
+        yield checks.Error(_unusable(f"{name} '{short(path)}'", problem), hint=hint, id="webhooks_app.E031")
 
 
 def _networks(name: str, networks: Sequence[str]) -> Iterator[checks.CheckMessage]:
@@ -99,25 +111,29 @@ def _networks(name: str, networks: Sequence[str]) -> Iterator[checks.CheckMessag
         try:
             ip_network(network)
         except ValueError as error:
-            hint = 'Use networks such as "10.0.0.0/8" or "fd00::/8", or single addresses.'
-            yield checks.Error(
-                f"{name} contains an invalid network: {short(error)}.", hint=hint, id="webhooks_app.E003"
-            )
+            hint = gettext('Use networks such as "10.0.0.0/8" or "fd00::/8", or single addresses.')
+            found = gettext("%(name)s contains an invalid network: %(problem)s.")
+            yield checks.Error(found % {"name": name, "problem": short(error)}, hint=hint, id="webhooks_app.E003")
 
 
 def _encryption_keys(name: str, keys: Sequence[str]) -> Iterator[checks.CheckMessage]:
     for number, key in enumerate(keys, start=1):
         if key != DERIVED and not is_key(key):
-            hint = f'{MAKE_A_KEY} "{DERIVED}" stands for the key derived from SECRET_KEY.'
-            yield checks.Error(f"Key {number} of {name} is not a Fernet key.", hint=hint, id="webhooks_app.E004")
+            hint = gettext('Generate one: %(command)s. "%(derived)s" stands for the key derived from SECRET_KEY.')
+            yield checks.Error(
+                gettext("Key %(number)s of %(name)s is not a Fernet key.") % {"number": number, "name": name},
+                hint=hint % {"command": MAKE_A_KEY, "derived": DERIVED},
+                id="webhooks_app.E004",
+            )
 
 
 def _egress_proxy(name: str, url: str) -> Iterator[checks.CheckMessage]:
     try:
         parse_proxy(url or "http://none:1")
     except ValueError:
-        hint = "Use the form http://[user:password@]host:port, or an empty string for no proxy."
-        yield checks.Error(f"{name} is not a valid proxy URL.", hint=hint, id="webhooks_app.E005")
+        hint = gettext("Use the form http://[user:password@]host:port, or an empty string for no proxy.")
+        found = gettext("%(name)s is not a valid proxy URL.") % {"name": name}
+        yield checks.Error(found, hint=hint, id="webhooks_app.E005")
 
 
 def _ca_bundle(name: str, path: str) -> Iterator[checks.CheckMessage]:
@@ -125,17 +141,20 @@ def _ca_bundle(name: str, path: str) -> Iterator[checks.CheckMessage]:
         if path:
             ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cafile=path)
     except (OSError, ValueError) as error:
-        hint = "Use the path of a readable PEM file with the additional certificate authorities to trust."
+        hint = gettext("Use the path of a readable PEM file with the additional certificate authorities to trust.")
         problem = error.strerror if isinstance(error, OSError) else error
-        yield checks.Error(f"{name} ('{short(path)}') cannot be used: {problem}.", hint=hint, id="webhooks_app.E006")
+        yield checks.Error(_unusable(f"{name} ('{short(path)}')", problem), hint=hint, id="webhooks_app.E006")
 
 
 def _orders(name: str, orders: Sequence[str]) -> Iterator[checks.CheckMessage]:
     unknown = [order for order in orders if order not in Order.values]
     if unknown or len(set(orders)) < len(orders):
-        problem = f"has an unknown order, {short(unknown[0])!r}" if unknown else "contains an order twice"
-        hint = f"Choose from {', '.join(Order.values)}."
-        yield checks.Error(f"{name} {problem}.", hint=hint, id="webhooks_app.E025")
+        problem = gettext("%(name)s contains an order twice.")
+        if unknown:
+            problem = gettext("%(name)s has an unknown order, '%(order)s'.")
+        hint = gettext("Choose from %(names)s.") % {"names": ", ".join(Order.values)}
+        order = short(unknown[0]) if unknown else ""
+        yield checks.Error(problem % {"name": name, "order": order}, hint=hint, id="webhooks_app.E025")
 
 
 def _rate(name: str, rate: str) -> Iterator[checks.CheckMessage]:
@@ -143,50 +162,54 @@ def _rate(name: str, rate: str) -> Iterator[checks.CheckMessage]:
     is_number = number.isascii() and number.isdigit() and len(number) <= MAX_RATE_DIGITS
     is_rate = is_number and int(number) > 0 and period in PERIODS
     if rate and not is_rate:
-        hint = f'Use the form "120/min", with one of {", ".join(PERIODS)}, or an empty string for no limit.'
-        yield checks.Error(f"{name} is '{short(rate)}', which is not a valid rate.", hint=hint, id="webhooks_app.E009")
+        hint = gettext('Use the form "120/min", with one of %(periods)s, or an empty string for no limit.')
+        found = gettext("%(name)s is '%(rate)s', which is not a valid rate.") % {"name": name, "rate": short(rate)}
+        yield checks.Error(found, hint=hint % {"periods": ", ".join(PERIODS)}, id="webhooks_app.E009")
 
 
 def _metrics_token(name: str, token: str) -> Iterator[checks.CheckMessage]:
     if token and not TOKEN.fullmatch(token):
-        found = (
-            f"{name} is shorter than {MIN_TOKEN_LENGTH} characters, or contains characters invalid in a Bearer token."
-        )
-        yield checks.Error(found, hint=MAKE_A_RANDOM_ONE, id="webhooks_app.E016")
+        found = gettext(
+            "%(name)s is shorter than %(number)s characters, or contains characters invalid in a Bearer token."
+        ) % {"name": name, "number": MIN_TOKEN_LENGTH}
+        hint = gettext("Generate one: %(command)s.") % {"command": MAKE_A_RANDOM_ONE}
+        yield checks.Error(found, hint=hint, id="webhooks_app.E016")
 
 
 def _policy_of_pages(name: str, policy: str) -> Iterator[checks.CheckMessage]:
     if not policy.isascii() or not policy.isprintable():
-        found = f"{name} contains a line break, or a character that a header cannot contain."
-        hint = "Write the policy in one line of ASCII, or set an empty string to send no header."
-        yield checks.Error(found, hint=hint, id="webhooks_app.E033")
+        found = gettext("%(name)s contains a line break, or a character that a header cannot contain.")
+        hint = gettext("Write the policy in one line of ASCII, or set an empty string to send no header.")
+        yield checks.Error(found % {"name": name}, hint=hint, id="webhooks_app.E033")
     if "frame-ancestors" in policy.lower():
-        hint = "Remove it from the policy, and set WEBHOOKS_PORTAL_FRAME_ANCESTORS."
-        yield checks.Error(f"{name} contains frame-ancestors.", hint=hint, id="webhooks_app.E033")
+        hint = gettext("Remove it from the policy, and set WEBHOOKS_PORTAL_FRAME_ANCESTORS.")
+        found = gettext("%(name)s contains frame-ancestors.") % {"name": name}
+        yield checks.Error(found, hint=hint, id="webhooks_app.E033")
 
 
 def _frame_ancestors(name: str, ancestors: str) -> Iterator[checks.CheckMessage]:
     if not FRAME_ANCESTORS.fullmatch(ancestors):
-        found = f"{name} is '{short(ancestors)}', but must be 'none' with its quotes, or origins separated by spaces."
-        hint = """Use "'none'", "'self'", or origins such as "https://app.example.com https://*.example.org"."""
+        found = gettext(
+            "%(name)s is '%(found)s', but must be 'none' with its quotes, or origins separated by spaces."
+        ) % {"name": name, "found": short(ancestors)}
+        hint = gettext(
+            """Use "'none'", "'self'", or origins such as "https://app.example.com https://*.example.org"."""
+        )
         yield checks.Error(found, hint=hint, id="webhooks_app.E034")
 
 
 def _retention_by_type(name: str, days_by_type: Mapping[str, int]) -> Iterator[checks.CheckMessage]:
     for event_type, days in days_by_type.items():
         if not 1 <= days <= MAX_DAYS:
-            found = f"{name} keeps {short(event_type)!r} for {as_text(days)} days."
-            yield checks.Error(found, hint=f"Use a value from 1 to {MAX_DAYS:,}.", id="webhooks_app.E015")
+            found = gettext("%(name)s keeps '%(type)s' for %(days)s days.")
+            numbers = {"name": name, "type": short(event_type), "days": as_text(days)}
+            yield checks.Error(found % numbers, hint=range_hint(1, MAX_DAYS), id="webhooks_app.E015")
     for event_type in days_by_type:
         if event_type not in registry.names():
             near = get_close_matches(event_type, registry.names(), n=1)
-            hint = (
-                f"Did you mean {near[0]}?"
-                if near
-                else "Remove the entry unless events of a former type are still kept."
-            )
-            found = f"{name} contains the unknown event type {short(event_type)!r}."
-            yield checks.Warning(found, hint=hint, id="webhooks_app.W010")
+            hint = did_you_mean(near) or gettext("Remove the entry unless events of a former type are still kept.")
+            found = gettext("%(name)s contains the unknown event type '%(type)s'.")
+            yield checks.Warning(found % {"name": name, "type": short(event_type)}, hint=hint, id="webhooks_app.W010")
 
 
 CONTENT_CHECKS: Mapping[str, Check] = {

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, wraps
 from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
 from typing import Any
 
 from django.core import checks
+from django.utils.translation import gettext
 
 TAG = "webhooks"
 
@@ -32,7 +33,9 @@ def register(*tags: str, deploy: bool = False) -> Callable[[Callable[..., Any]],
             for message in messages:
                 if page := page_about_checks():
                     anchor = str(message.id).lower().replace("webhooks_app.", "webhooks-")
-                    message.hint = f"{message.hint or ''} See {page}#{anchor}.".strip()
+                    message.hint = (
+                        f"{message.hint or ''} {gettext('See %(page)s.') % {'page': f'{page}#{anchor}'}}".strip()
+                    )
             return messages
 
         return checks.register(linked, *tags, deploy=deploy)
@@ -53,6 +56,15 @@ def page_about_checks() -> str:
     return str(PAGE) if (Path(__file__).parents[2] / PAGE).exists() else ""
 
 
+def did_you_mean(near: Sequence[str]) -> str:
+    """Return a hint with the most similar name, or "" if there is none."""
+    return gettext("Did you mean %(name)s?") % {"name": near[0]} if near else ""
+
+
+def range_hint(least: float, most: float) -> str:
+    return gettext("Use a value from %(least)s to %(most)s.") % {"least": f"{least:,}", "most": f"{most:,}"}
+
+
 def short(found: object) -> str:
     """Return a value or an error as text, shortened for a message."""
     text = repr(str(found))[1:-1]
@@ -62,4 +74,4 @@ def short(found: object) -> str:
 def as_text(number: Any) -> str:
     if abs(number) < MANY:
         return f"{number:,}"
-    return str(number) if isinstance(number, float) else "a very large number"
+    return str(number) if isinstance(number, float) else gettext("a very large number")

@@ -8,11 +8,11 @@ from typing import Any, get_args, get_origin
 
 from django.conf import settings as django_settings
 from django.core import checks
+from django.utils.translation import gettext, gettext_lazy, ngettext
 
 from ..conf import MAX_DAYS, PREFIX, RECORD_SECONDS, problem_with_lease, setting_types, settings
-from ..plurals import counted
 from .contents import CONTENT_CHECKS
-from .registration import TAG, as_text, register
+from .registration import TAG, as_text, did_you_mean, range_hint, register
 
 DAY_SECONDS = 86_400
 
@@ -39,14 +39,14 @@ RANGES: Mapping[str, tuple[float, float]] = {
     "AUDIT_RETENTION_DAYS": (1, MAX_DAYS),
 }
 
-TYPE_HINTS: Mapping[Any, str] = {
-    bool: "Use True or False.",
-    int: "Use an integer.",
-    float: "Use a number.",
-    str: "Use a string.",
-    (Sequence, str): "Use a list of strings.",
-    (Sequence, float): "Use a list of numbers.",
-    (Mapping, str, int): "Use a dictionary of strings and integers.",
+TYPE_HINTS: Mapping[Any, Any] = {
+    bool: gettext_lazy("Use True or False."),
+    int: gettext_lazy("Use an integer."),
+    float: gettext_lazy("Use a number."),
+    str: gettext_lazy("Use a string."),
+    (Sequence, str): gettext_lazy("Use a list of strings."),
+    (Sequence, float): gettext_lazy("Use a list of numbers."),
+    (Mapping, str, int): gettext_lazy("Use a dictionary of strings and integers."),
 }
 
 
@@ -59,8 +59,9 @@ def check_names(**kwargs: Any) -> list[checks.CheckMessage]:
         if not _looks_like_ours(name, known):
             continue
         near = get_close_matches(name, known, n=1, cutoff=0.7)
-        hint = f"Did you mean {near[0]}?" if near else "Remove it, or rename it if it belongs to your project."
-        messages.append(checks.Warning(f"Unknown setting {name}: it has no effect.", hint=hint, id="webhooks_app.W001"))
+        hint = did_you_mean(near) or gettext("Remove it, or rename it if it belongs to your project.")
+        found = gettext("Unknown setting %(name)s: it has no effect.") % {"name": name}
+        messages.append(checks.Warning(found, hint=hint, id="webhooks_app.W001"))
     return messages
 
 
@@ -87,7 +88,7 @@ def problem_with(name: str) -> checks.CheckMessage | None:
 def check_lease(**kwargs: Any) -> list[checks.CheckMessage]:
     if problem_with("LEASE_SECONDS") or problem_with("TIMEOUT_SECONDS") or not (problem := problem_with_lease()):
         return []
-    hint = f"Use at least {settings.TIMEOUT_SECONDS + RECORD_SECONDS:g} seconds."
+    hint = gettext("Use at least %(number)s seconds.") % {"number": f"{settings.TIMEOUT_SECONDS + RECORD_SECONDS:g}"}
     return [checks.Error(problem, hint=hint, id="webhooks_app.E010")]
 
 
@@ -98,11 +99,14 @@ def check_emit_body(**kwargs: Any) -> list[checks.CheckMessage]:
     least = settings.MAX_ENVELOPE_BYTES + REQUEST_BYTES
     if least <= settings.EMIT_BODY_BYTES:
         return []
-    problem = (
-        f"WEBHOOKS_EMIT_BODY_BYTES is {settings.EMIT_BODY_BYTES:,}, too small for an event with the largest envelope"
-    )
-    hint = f"Use at least {least:,}, or reduce WEBHOOKS_MAX_ENVELOPE_BYTES ({settings.MAX_ENVELOPE_BYTES:,})."
-    return [checks.Error(f"{problem}.", hint=hint, id="webhooks_app.E040")]
+    problem = gettext("WEBHOOKS_EMIT_BODY_BYTES is %(number)s, too small for an event with the largest envelope.") % {
+        "number": f"{settings.EMIT_BODY_BYTES:,}"
+    }
+    hint = gettext("Use at least %(least)s, or reduce WEBHOOKS_MAX_ENVELOPE_BYTES (%(largest)s).") % {
+        "least": f"{least:,}",
+        "largest": f"{settings.MAX_ENVELOPE_BYTES:,}",
+    }
+    return [checks.Error(problem, hint=hint, id="webhooks_app.E040")]
 
 
 @register(TAG)
@@ -112,10 +116,15 @@ def check_auto_disable(**kwargs: Any) -> list[checks.CheckMessage]:
     hours, days = settings.AUTO_DISABLE_MIN_SPAN_HOURS, settings.AUTO_DISABLE_AFTER_DAYS
     if hours <= days * 24:
         return []
-    after = counted(days, "day")
-    problem = f"WEBHOOKS_AUTO_DISABLE_MIN_SPAN_HOURS is {hours:g}, more than the {after} after which webhooks are"
-    hint = f"Use at most {days * 24:g} hours, or raise WEBHOOKS_AUTO_DISABLE_AFTER_DAYS."
-    return [checks.Error(f"{problem} disabled.", hint=hint, id="webhooks_app.E014")]
+    problem = ngettext(
+        "WEBHOOKS_AUTO_DISABLE_MIN_SPAN_HOURS is %(hours)s, more than the %(days)s day after which webhooks are "
+        "disabled.",
+        "WEBHOOKS_AUTO_DISABLE_MIN_SPAN_HOURS is %(hours)s, more than the %(days)s days after which webhooks are "
+        "disabled.",
+        1 if days == 1 else 2,
+    ) % {"hours": f"{hours:g}", "days": f"{days:,.15g}"}
+    hint = gettext("Use at most %(hours)s hours, or raise WEBHOOKS_AUTO_DISABLE_AFTER_DAYS.")
+    return [checks.Error(problem, hint=hint % {"hours": f"{days * 24:g}"}, id="webhooks_app.E014")]
 
 
 def _looks_like_ours(name: str, known: Collection[str]) -> bool:
@@ -142,15 +151,17 @@ def _is_of_type(value: Any, expected: Any) -> bool:
 
 def _wrong_type(name: str, value: Any, expected: Any) -> checks.CheckMessage:
     # Without the value, which may be a key or a proxy's password.
-    found = type(value).__name__
+    found = gettext("%(name)s is of type %(type)s.")
     if isinstance(value, list | tuple):
-        found += f" with items of type {', '.join(sorted({type(item).__name__ for item in value}))}"
+        found = gettext("%(name)s is of type %(type)s with items of type %(types)s.")
+    types = ", ".join(sorted({type(item).__name__ for item in value})) if isinstance(value, list | tuple) else ""
     origin = get_origin(expected)
     key = (origin, *get_args(expected)) if origin else expected
-    return checks.Error(f"{name} is of type {found}.", hint=TYPE_HINTS[key], id="webhooks_app.E001")
+    problem = found % {"name": name, "type": type(value).__name__, "types": types}
+    return checks.Error(problem, hint=str(TYPE_HINTS[key]), id="webhooks_app.E001")
 
 
 def _out_of_range(name: str, value: float, least: float, most: float) -> Iterator[checks.CheckMessage]:
     if not least <= value <= most:
-        hint = f"Use a value from {least:,} to {most:,}."
-        yield checks.Error(f"{name} is {as_text(value)}.", hint=hint, id="webhooks_app.E002")
+        found = gettext("%(name)s is %(value)s.") % {"name": name, "value": as_text(value)}
+        yield checks.Error(found, hint=range_hint(least, most), id="webhooks_app.E002")

@@ -17,6 +17,7 @@ from django.core.cache.backends.locmem import LocMemCache
 from django.db import connections, router
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.urls import URLPattern, URLResolver, get_resolver
+from django.utils.translation import gettext
 
 from ..conf import settings
 from ..database.dialects import SUPPORTED_SYSTEMS, dialect_for, is_supported
@@ -33,8 +34,8 @@ def check_time_zones(**kwargs: Any) -> list[checks.CheckMessage]:
         return []
     return [
         checks.Error(
-            "USE_TZ is False: the times of events and retries are ambiguous without a time zone.",
-            hint="Set USE_TZ = True, which is Django's default.",
+            gettext("USE_TZ is False: the times of events and retries are ambiguous without a time zone."),
+            hint=gettext("Set USE_TZ = True, which is Django's default."),
             id="webhooks_app.E012",
         )
     ]
@@ -54,8 +55,11 @@ def _divided(using: str) -> Iterator[checks.CheckMessage]:
     for model in (*ours, owner, get_user_model()):
         if (elsewhere := router.db_for_write(model)) != using:
             yield checks.Error(
-                f"A database router sends {model._meta.label} to {elsewhere!r} but deliveries to {using!r}.",
-                hint="Route all models of webhooks_app, the owner model and the user model to the same database.",
+                gettext("A database router sends %(model)s to '%(elsewhere)s' but deliveries to '%(using)s'.")
+                % {"model": model._meta.label, "elsewhere": elsewhere, "using": using},
+                hint=gettext(
+                    "Route all models of webhooks_app, the owner model and the user model to the same database."
+                ),
                 id="webhooks_app.E013",
             )
             return
@@ -64,8 +68,14 @@ def _divided(using: str) -> Iterator[checks.CheckMessage]:
 def _without_tables(using: str) -> Iterator[checks.CheckMessage]:
     if not router.allow_migrate(using, "webhooks_app", model_name="delivery"):
         yield checks.Error(
-            f"A database router sends the rows of webhooks_app to {using!r}, but allows no migration of it there.",
-            hint=f"Return True from allow_migrate for webhooks_app in {using!r}, or route it to another database.",
+            gettext(
+                "A database router sends the rows of webhooks_app to '%(using)s', but allows no migration of it there."
+            )
+            % {"using": using},
+            hint=gettext(
+                "Return True from allow_migrate for webhooks_app in '%(using)s', or route it to another database."
+            )
+            % {"using": using},
             id="webhooks_app.E022",
         )
 
@@ -76,8 +86,9 @@ def check_database_system(**kwargs: Any) -> list[checks.CheckMessage]:
         return []
     return [
         checks.Error(
-            f"The database {connection.alias!r} is {connection.display_name}, which is not supported.",
-            hint=f"Use one of {', '.join(SUPPORTED_SYSTEMS)}.",
+            gettext("The database '%(alias)s' is %(system)s, which is not supported.")
+            % {"alias": connection.alias, "system": connection.display_name},
+            hint=gettext("Use one of %(names)s.") % {"names": ", ".join(SUPPORTED_SYSTEMS)},
             id="webhooks_app.E017",
         )
     ]
@@ -89,9 +100,11 @@ def check_sqlite(**kwargs: Any) -> list[checks.CheckMessage]:
         return []
     return [
         checks.Warning(
-            "SQLite transactions start as readers: a write fails at once with "
-            '"database is locked" while a worker is writing.',
-            hint='Set DATABASES["default"]["OPTIONS"] = {"transaction_mode": "IMMEDIATE", "timeout": 20}.',
+            gettext(
+                "SQLite transactions start as readers: a write fails at once with "
+                '"database is locked" while a worker is writing.'
+            ),
+            hint=gettext('Set DATABASES["default"]["OPTIONS"] = {"transaction_mode": "IMMEDIATE", "timeout": 20}.'),
             id="webhooks_app.W004",
         )
     ]
@@ -108,8 +121,8 @@ def check_packages_of_the_api(**kwargs: Any) -> list[checks.CheckMessage]:
 def _without_rest_framework() -> Iterator[checks.CheckMessage]:
     if not apps.is_installed("rest_framework"):
         yield checks.Warning(
-            "The REST API is in the URLs, but Django REST framework is not in INSTALLED_APPS.",
-            hint='Add "rest_framework" to INSTALLED_APPS.',
+            gettext("The REST API is in the URLs, but Django REST framework is not in INSTALLED_APPS."),
+            hint=gettext('Add "%(app)s" to INSTALLED_APPS.') % {"app": "rest_framework"},
             id="webhooks_app.W015",
         )
 
@@ -118,8 +131,8 @@ def _without_page() -> Iterator[checks.CheckMessage]:
     could_have = bool(django_settings.TEMPLATES and find_spec("drf_spectacular_sidecar"))
     if could_have and not apps.is_installed("drf_spectacular_sidecar"):
         yield checks.Warning(
-            "The page /docs of the REST API is not found, because its files are not in INSTALLED_APPS.",
-            hint='Add "drf_spectacular_sidecar" to INSTALLED_APPS.',
+            gettext("The page /docs of the REST API is not found, because its files are not in INSTALLED_APPS."),
+            hint=gettext('Add "%(app)s" to INSTALLED_APPS.') % {"app": "drf_spectacular_sidecar"},
             id="webhooks_app.W014",
         )
 
@@ -156,8 +169,8 @@ def check_http(**kwargs: Any) -> list[checks.CheckMessage]:
         return []
     return [
         checks.Warning(
-            "WEBHOOKS_ALLOW_HTTP is True: events may be sent unencrypted, readable on the network.",
-            hint="Set it to False in production.",
+            gettext("WEBHOOKS_ALLOW_HTTP is True: events may be sent unencrypted, readable on the network."),
+            hint=gettext("Set it to False in production."),
             id="webhooks_app.W005",
         )
     ]
@@ -170,9 +183,12 @@ def check_allowed_networks(**kwargs: Any) -> list[checks.CheckMessage]:
         return []
     return [
         checks.Warning(
-            f"WEBHOOKS_ALLOWED_NETWORKS contains {', '.join(map(str, networks))}: "
-            "anyone who may register a webhook can send requests to these networks.",
-            hint="Remove every network that your integrators do not need, especially 127.0.0.0/8 and ::1.",
+            gettext(
+                "WEBHOOKS_ALLOWED_NETWORKS contains %(networks)s: anyone who may register a webhook can send requests "
+                "to these networks."
+            )
+            % {"networks": ", ".join(map(str, networks))},
+            hint=gettext("Remove every network that your integrators do not need, especially 127.0.0.0/8 and ::1."),
             id="webhooks_app.W006",
         )
     ]
@@ -185,10 +201,15 @@ def check_encryption_keys(**kwargs: Any) -> list[checks.CheckMessage]:
         return []
     return [
         checks.Warning(
-            "The first of WEBHOOKS_ENCRYPTION_KEYS is derived from SECRET_KEY: if SECRET_KEY changes, the secrets of "
-            "all webhooks are lost.",
-            hint=f'{MAKE_A_KEY} Put it before "{DERIVED}" in the list. Remove "{DERIVED}" after '
-            "`manage.py reencrypt_webhook_secrets`.",
+            gettext(
+                "The first of WEBHOOKS_ENCRYPTION_KEYS is derived from SECRET_KEY: if SECRET_KEY changes, the secrets "
+                "of all webhooks are lost."
+            ),
+            hint=gettext(
+                'Generate one: %(command)s. Put it before "%(derived)s" in the list. Remove "%(derived)s" after '
+                "`manage.py reencrypt_webhook_secrets`."
+            )
+            % {"command": MAKE_A_KEY, "derived": DERIVED},
             id="webhooks_app.W007",
         )
     ]
@@ -198,15 +219,22 @@ def check_encryption_keys(**kwargs: Any) -> list[checks.CheckMessage]:
 def check_cache(**kwargs: Any) -> list[checks.CheckMessage]:
     cache = caches[DEFAULT_CACHE_ALIAS]
     if isinstance(cache, CACHES_OF_ONE_PROCESS):
-        problem = "is not shared between processes: rate limits apply to each process separately, or not at all."
+        problem = gettext(
+            "The default cache (%(name)s) is not shared between processes: rate limits apply to each process "
+            "separately, or not at all."
+        )
     elif isinstance(cache, FileBasedCache):
-        problem = "has no atomic operations: concurrent requests can exceed the rate limits."
+        problem = gettext(
+            "The default cache (%(name)s) has no atomic operations: concurrent requests can exceed the rate limits."
+        )
     else:
         return []
     return [
         checks.Warning(
-            f"The default cache ({type(cache).__name__}) {problem}",
-            hint="Use a shared cache with atomic operations, such as django.core.cache.backends.redis.RedisCache.",
+            problem % {"name": type(cache).__name__},
+            hint=gettext(
+                "Use a shared cache with atomic operations, such as django.core.cache.backends.redis.RedisCache."
+            ),
             id="webhooks_app.W008",
         )
     ]

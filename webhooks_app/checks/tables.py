@@ -11,12 +11,12 @@ from typing import Any
 from django.core import checks
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connections, router
+from django.utils.translation import gettext, ngettext
 
 from ..encryption import decrypt
 from ..exceptions import SecretUnreadableError
 from ..models import SigningKey, Webhook
 from ..owners import owner_model
-from ..plurals import counted
 from .registration import register
 
 SAMPLE = 50
@@ -35,11 +35,16 @@ def check_owner_tables(*, databases: Sequence[str] | None = None, **kwargs: Any)
         return []
     return [
         checks.Error(
-            f"WEBHOOKS_OWNER_MODEL is {owner_model()._meta.label} (table {expected}), but the tables of this app "
-            f"refer to the table {found}.",
-            hint="The owner model cannot change once the tables exist, because their rows refer to owners by key. Set "
-            "it back. To start again without any webhook, remove the tables with `manage.py migrate webhooks_app zero "
-            "--skip-checks`, then run `manage.py migrate`.",
+            gettext(
+                "WEBHOOKS_OWNER_MODEL is %(model)s (table %(expected)s), but the tables of this app refer to the table "
+                "%(found)s."
+            )
+            % {"model": owner_model()._meta.label, "expected": expected, "found": found},
+            hint=gettext(
+                "The owner model cannot change once the tables exist, because their rows refer to owners by key. Set "
+                "it back. To start again without any webhook, remove the tables with `manage.py migrate webhooks_app "
+                "zero --skip-checks`, then run `manage.py migrate`."
+            ),
             id="webhooks_app.E032",
         )
     ]
@@ -66,13 +71,19 @@ def check_stored_secrets(*, databases: Sequence[str] | None = None, **kwargs: An
         unreadable = []  # Another check reports the invalid setting.
     if not unreadable:
         return []
-    secrets = f"the secrets of {counted(len(unreadable), 'webhook')}"
+    problem = ngettext(
+        "No configured key decrypts the secrets of %(number)s webhook, %(names)s: nothing can be sent to it.",
+        "No configured key decrypts the secrets of %(number)s webhooks, %(names)s: nothing can be sent to them.",
+        len(unreadable),
+    )
     named = ", ".join(unreadable[:MAX_NAMED]) + (" …" if len(unreadable) > MAX_NAMED else "")
     return [
         checks.Warning(
-            f"No configured key decrypts {secrets}, {named}: nothing can be sent to them.",
-            hint="Add the previous key to WEBHOOKS_ENCRYPTION_KEYS, or rotate these secrets. "
-            "`manage.py reencrypt_webhook_secrets --dry-run` examines all webhooks.",
+            problem % {"number": len(unreadable), "names": named},
+            hint=gettext(
+                "Add the previous key to WEBHOOKS_ENCRYPTION_KEYS, or rotate these secrets. "
+                "`manage.py reencrypt_webhook_secrets --dry-run` examines all webhooks."
+            ),
             id="webhooks_app.W009",
         )
     ]

@@ -11,6 +11,7 @@ from django.apps import apps
 from django.core import checks
 from django.db import DatabaseError, connections, router
 from django.utils.module_loading import import_string
+from django.utils.translation import gettext, gettext_lazy
 
 from ..conf import settings
 from ..database.dialects import dialect_for
@@ -21,7 +22,10 @@ from .settings import problem_with
 
 SWEEP_TASK, PRUNE_TASK = "webhooks_app.deliver_due", "webhooks_app.prune"
 BEAT_TASKS = (SWEEP_TASK, PRUNE_TASK)
-PURPOSES = {SWEEP_TASK: "finds deliveries whose wake-up was lost", PRUNE_TASK: "deletes old rows"}
+PURPOSES = {
+    SWEEP_TASK: gettext_lazy("%(task)s, which finds deliveries whose wake-up was lost"),
+    PRUNE_TASK: gettext_lazy("%(task)s, which deletes old rows"),
+}
 REDIS_SCHEMES = ("redis", "rediss", "sentinel")
 TASK_BACKENDS_WITHOUT_WORKER = ("ImmediateBackend", "DummyBackend")
 
@@ -35,8 +39,8 @@ def check_notify(**kwargs: Any) -> list[checks.CheckMessage]:
         return []
     return [
         checks.Error(
-            f"WEBHOOKS_WAKE is 'notify', but {connection.display_name} has no NOTIFY.",
-            hint="Set it to 'none': `manage.py deliver_webhooks` then polls the database.",
+            gettext("WEBHOOKS_WAKE is 'notify', but %(system)s has no NOTIFY.") % {"system": connection.display_name},
+            hint=gettext("Set it to 'none': `manage.py deliver_webhooks` then polls the database."),
             id="webhooks_app.E021",
         )
     ]
@@ -51,8 +55,11 @@ def check_task_backend(**kwargs: Any) -> list[checks.CheckMessage]:
         return []
     return [
         checks.Warning(
-            f"WEBHOOKS_WAKE is 'django_tasks', but {type(backend).__name__}, the default of TASKS, has no workers.",
-            hint="Choose a backend with workers, or remove WEBHOOKS_WAKE and run `manage.py deliver_webhooks`.",
+            gettext("WEBHOOKS_WAKE is 'django_tasks', but %(name)s, the default of TASKS, has no workers.")
+            % {"name": type(backend).__name__},
+            hint=gettext(
+                "Choose a backend with workers, or remove WEBHOOKS_WAKE and run `manage.py deliver_webhooks`."
+            ),
             id="webhooks_app.W012",
         )
     ]
@@ -64,9 +71,11 @@ def check_eager_tasks(**kwargs: Any) -> list[checks.CheckMessage]:
         return []
     return [
         checks.Warning(
-            "Celery runs tasks eagerly: emit() blocks until every receiver has answered, and retries wait for the "
-            "next event.",
-            hint="Remove CELERY_TASK_ALWAYS_EAGER. Tests do not need it, because they wake no workers.",
+            gettext(
+                "Celery runs tasks eagerly: emit() blocks until every receiver has answered, and retries wait for the "
+                "next event."
+            ),
+            hint=gettext("Remove CELERY_TASK_ALWAYS_EAGER. Tests do not need it, because they wake no workers."),
             id="webhooks_app.W002",
         )
     ]
@@ -78,9 +87,13 @@ def check_broker(**kwargs: Any) -> list[checks.CheckMessage]:
         return []
     return [
         checks.Warning(
-            "WEBHOOKS_WAKE is 'celery', but no broker is configured. Celery then tries amqp://guest@localhost.",
-            hint="Set CELERY_BROKER_URL and import your Celery app in your project's __init__.py, or remove "
-            "WEBHOOKS_WAKE and run `manage.py deliver_webhooks`.",
+            gettext(
+                "WEBHOOKS_WAKE is 'celery', but no broker is configured. Celery then tries amqp://guest@localhost."
+            ),
+            hint=gettext(
+                "Set CELERY_BROKER_URL and import your Celery app in your project's __init__.py, or remove "
+                "WEBHOOKS_WAKE and run `manage.py deliver_webhooks`."
+            ),
             id="webhooks_app.W013",
         )
     ]
@@ -115,16 +128,19 @@ def check_beat_in_database(databases: Sequence[str] | None = None, **kwargs: Any
 
 
 def _beat_warning(tasks: Iterable[str]) -> list[checks.CheckMessage]:
-    missing = [f"{task}, which {PURPOSES[task]}" for task in tasks]
+    missing = [str(PURPOSES[task]) % {"task": task} for task in tasks]
     if not missing:
         return []
     return [
         checks.Warning(
-            f"Celery's beat schedule has no enabled entry for {', nor for '.join(missing)}.",
-            hint="Merge webhooks_app.beat.BEAT_SCHEDULE into CELERY_BEAT_SCHEDULE, and import your Celery app in your "
-            "project's __init__.py. With django-celery-beat, enable its entry in the admin. "
-            "If `manage.py deliver_webhooks` delivers instead of Celery, set "
-            "WEBHOOKS_WAKE to 'notify' on PostgreSQL, otherwise to 'none'.",
+            gettext("Celery's beat schedule has no enabled entry for %(missing)s.")
+            % {"missing": gettext(", nor for ").join(missing)},
+            hint=gettext(
+                "Merge webhooks_app.beat.BEAT_SCHEDULE into CELERY_BEAT_SCHEDULE, and import your Celery app in your "
+                "project's __init__.py. With django-celery-beat, enable its entry in the admin. "
+                "If `manage.py deliver_webhooks` delivers instead of Celery, set "
+                "WEBHOOKS_WAKE to 'notify' on PostgreSQL, otherwise to 'none'."
+            ),
             id="webhooks_app.W003",
         )
     ]
@@ -143,9 +159,12 @@ def check_redis(**kwargs: Any) -> list[checks.CheckMessage]:
         return []
     return [
         checks.Error(
-            f"Celery's broker is Redis, but {', '.join(missing)} cannot be found: no message can be sent.",
-            hint='Run: pip install "django-webhooks-app[redis]" (this installs celery[redis]; the package redis '
-            "alone is not enough).",
+            gettext("Celery's broker is Redis, but %(packages)s cannot be found: no message can be sent.")
+            % {"packages": ", ".join(missing)},
+            hint=gettext(
+                'Run: pip install "django-webhooks-app[redis]" (this installs celery[redis]; the package redis alone '
+                "is not enough)."
+            ),
             id="webhooks_app.E011",
         )
     ]
