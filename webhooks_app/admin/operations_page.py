@@ -20,6 +20,7 @@ from django.utils.translation import gettext_lazy as _
 
 from ..conf import PREFIX, SECRETS, Settings, setting_types, settings
 from ..doctor import Finding, Level, examine
+from ..doctor.configuration import OURS
 from ..maintenance.health import Rule
 from ..maintenance.rollups.folding import KEPT, Resolution
 from ..maintenance.rollups.reading import Counters, Point, Series, Window
@@ -120,9 +121,6 @@ def disabled_soon(using: str) -> Disablings:
     return Disablings(shown, len(found), has_more=len(read) > MAX_READ)
 
 
-OF_CHECKS = "webhooks_app."
-"""Prefix of the names of findings by system checks."""
-
 MAX_WORKERS = 100
 MAX_SHOWN = 200
 
@@ -140,8 +138,8 @@ class Found:
 
     @property
     def is_english(self) -> bool:
-        """True for messages of system checks, which are not translated."""
-        return self.finding.name.startswith(OF_CHECKS)
+        """True for messages of Django's own system checks, which are not translated."""
+        return "." in self.finding.name and not self.finding.name.startswith(OURS)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
