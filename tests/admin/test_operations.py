@@ -109,6 +109,16 @@ def test_findings_are_ordered_by_severity(superuser: Page) -> None:
     assert (found[0].finding.name, found[-1].finding.level.value) == ("workers", "ok")
 
 
+def test_findings_of_system_checks_are_translated(superuser: Page, settings: Any) -> None:
+    settings.WEBHOOKS_BATCH_SIZE = 0
+    superuser.client.cookies[settings.LANGUAGE_COOKIE_NAME] = "de"
+
+    finding = row(text(operations(superuser)), "webhooks_app.E002")
+
+    assert "WEBHOOKS_BATCH_SIZE ist 0." in finding
+    assert "Verwenden Sie einen Wert von 1 bis 5,000. Siehe " in finding
+
+
 def test_an_unavailable_broker_delays_the_page_only_by_the_timeout(
     superuser: Page, monkeypatch: pytest.MonkeyPatch
 ) -> None:

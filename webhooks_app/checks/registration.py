@@ -33,9 +33,8 @@ def register(*tags: str, deploy: bool = False) -> Callable[[Callable[..., Any]],
             for message in messages:
                 if page := page_about_checks():
                     anchor = str(message.id).lower().replace("webhooks_app.", "webhooks-")
-                    message.hint = (
-                        f"{message.hint or ''} {gettext('See %(page)s.') % {'page': f'{page}#{anchor}'}}".strip()
-                    )
+                    see = gettext("See %(page)s.") % {"page": f"{page}#{anchor}"}
+                    message.hint = f"{message.hint or ''} {see}".strip()
             return messages
 
         return checks.register(linked, *tags, deploy=deploy)
