@@ -284,7 +284,7 @@ class OwnerForm(forms.Form):
 class OwnerFilter(WordFilter):
     """Filter by owner, for users who may see the rows of several owners."""
 
-    title = _("owner")
+    title = _("account")
     parameter_names = ("owner",)
     form_class = OwnerForm
 

@@ -106,12 +106,12 @@ class ApiKey(Audited):
     id = IdField(prefix="key")
     name = models.CharField(_("name"), max_length=100, blank=True)
     owner = OwnerField(
-        verbose_name=_("owner"),
+        verbose_name=_("account"),
         null=True,
         blank=True,
         on_delete=models.DO_NOTHING,  # maintenance.forgetting deletes it before its owner
         related_name="webhook_api_keys",
-        help_text=_("Empty for a service key, which can only emit events, for all owners."),
+        help_text=_("Empty for a service key, which can only emit events, for all accounts."),
     )
     created_by = CurrentForeignKey(
         django_settings.AUTH_USER_MODEL,

@@ -148,7 +148,7 @@ class AuditEntry(BaseModel):
     subject = models.CharField(_("subject"), max_length=40, editable=False)
     # No constraints in the database, or a worker would wait for transactions that lock an account.
     owner = OwnerField(
-        verbose_name=_("owner"),
+        verbose_name=_("account"),
         null=True,
         editable=False,
         on_delete=models.SET_NULL,

@@ -54,7 +54,7 @@ class Event(BaseModel):
     id = IdField(prefix="evt")
     type = models.CharField(_("type"), max_length=100, editable=False)
     owner = OwnerField(
-        verbose_name=_("owner"),
+        verbose_name=_("account"),
         null=True,
         blank=True,
         editable=False,

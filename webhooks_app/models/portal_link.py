@@ -66,7 +66,7 @@ class PortalLink(Audited):
     id = IdField(prefix="lnk")
     # No constraint, whose lock on the owner's row would lead to deadlocks with operations that lock the owner.
     owner = OwnerField(
-        verbose_name=_("owner"),
+        verbose_name=_("account"),
         editable=False,
         on_delete=models.DO_NOTHING,  # maintenance.forgetting deletes it before its owner
         related_name="+",

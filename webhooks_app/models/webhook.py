@@ -74,7 +74,7 @@ class Webhook(OwnHeaders, StatusRules, SigningSecret):
 
     id = IdField(prefix="wh")
     owner = OwnerField(
-        verbose_name=_("owner"),
+        verbose_name=_("account"),
         null=True,
         blank=True,
         on_delete=models.DO_NOTHING,  # maintenance.forgetting deletes it before its owner
