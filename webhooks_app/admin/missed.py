@@ -37,7 +37,7 @@ class MissedEvents(ActingAdmin):
     def has_replay_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return self.may(request, REPLAY, obj)
 
-    @admin.action(description=_("Replay missed events"), permissions=["replay"])
+    @admin.action(description=_("Recover missed events"), permissions=["replay"])
     def replay_missed(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
         """Redirect to the replay form, filled in for this webhook."""
         webhook = queryset.first()
@@ -85,7 +85,7 @@ class MissedEvents(ActingAdmin):
         """Show a link to the replay form to users who may replay."""
         if not may_replay(request):
             return
-        text = gettext('The webhook {webhook} may have missed events. <a href="{url}">Replay missed events</a>')
+        text = gettext('The webhook {webhook} may have missed events. <a href="{url}">Recover missed events</a>')
         for webhook in webhooks:
             offer = format_html(text, webhook=webhook.url, url=self._plan_url(webhook))
             self.message_user(request, offer, messages.INFO)
