@@ -21,7 +21,7 @@ from django.utils.translation import gettext
 from ..maintenance.rollups.reading import Counters, HeatRow, Series, Window
 from ..models import Delivery
 from ..models.rollup import FAILED, OUTCOMES, RESPONSE_TIME
-from ..pages.display import moment
+from ..pages.display import grouped, moment
 
 WIDTH, HEIGHT = 640, 180
 SPARK_WIDTH, SPARK_HEIGHT = 96, 24
@@ -223,7 +223,7 @@ def _steps(series: Series, measured: Percentiles) -> Iterator[Step]:
 
 
 def _milliseconds(value: float | None) -> str:
-    return "" if value is None else _number(math.floor(value + 0.5))
+    return "" if value is None else grouped(math.floor(value + 0.5))
 
 
 def heat_map(rows: Sequence[HeatRow], window: Window) -> list[Sequence[Cell]]:
@@ -282,7 +282,7 @@ def _frame(series: Series, window: Window, most: float) -> Frame:
         if IS_LABELLED[window](start, starts[-1])
     ]
     floor = HEIGHT - BOTTOM
-    values = [Tick(at=_round(floor - share * (floor - TOP)), label=_number(share * most)) for share in (0, 0.5, 1)]
+    values = [Tick(at=_round(floor - share * (floor - TOP)), label=grouped(share * most)) for share in (0, 0.5, 1)]
     return Frame(times=times, values=values)
 
 
@@ -296,10 +296,6 @@ def _drawn(path: list[tuple[float, float]]) -> str:
         ((x, y),) = path
         path = [(x - DASH / 2, y), (x + DASH / 2, y)]
     return " ".join(f"{_round(x)},{_round(y)}" for x, y in path)
-
-
-def _number(value: float) -> str:
-    return formats.number_format(value, 0, force_grouping=True)
 
 
 def _round(value: float) -> float:

@@ -32,6 +32,7 @@ from ..pages.display import (
     PARTS_OF_TYPE,
     breakable,
     coloured,
+    grouped,
     last_attempts,
     link_to_delivery,
     moment,
@@ -286,9 +287,11 @@ class DeliveryAdmin(DeliveryPage, ExportingAdmin):
     def state_and_answer(self, delivery: Delivery) -> SafeString:
         """Return the state with the status code and the duration of the last attempt."""
         attempt: DeliveryAttempt | None = getattr(delivery, "last_attempt", None)
-        facts = [] if attempt is None else [attempt.response_status, attempt.duration_ms]
-        units = zip(facts, ("", "\N{NO-BREAK SPACE}ms"), strict=False)
-        parts = [f"{number}{unit}" for number, unit in units if number is not None]
+        parts = []
+        if attempt is not None and attempt.response_status is not None:
+            parts.append(str(attempt.response_status))
+        if attempt is not None and attempt.duration_ms is not None:
+            parts.append(f"{grouped(attempt.duration_ms)}\N{NO-BREAK SPACE}ms")
         if delivery.attempt_count > 1:
             parts.append(gettext("%(number)d attempts") % {"number": delivery.attempt_count})
         answer = " · ".join(parts)

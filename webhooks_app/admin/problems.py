@@ -11,7 +11,6 @@ from django.http import HttpRequest, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.formats import number_format
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
@@ -24,7 +23,7 @@ from ..models.problem import UNRESOLVED
 from ..operations import problems
 from ..operations.rights import HANDLE_PROBLEM, REPLAY
 from ..pages.confirmations import PROBLEM
-from ..pages.display import MAX_URL, breakable, moment
+from ..pages.display import MAX_URL, breakable, grouped, moment
 from ..pages.filters import PERIODS, TIMEOUT, limits_of
 from ..replays.planning import MARGIN
 from .actions import ActingAdmin
@@ -194,7 +193,7 @@ class ProblemAdmin(ImpactPage, ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
 
     @admin.display(description=_("failed attempts"))
     def count_shown(self, problem: Problem) -> str:
-        return number_format(problem.count, use_l10n=True, force_grouping=True)
+        return grouped(problem.count)
 
     @admin.display(description=_("first seen"))
     def first_seen(self, problem: Problem) -> SafeString:

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from django import forms
-from django.utils.formats import number_format
 from django.utils.html import format_html
 from django.utils.translation import gettext, ngettext, ngettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 from ..models import ApiKey, Delivery, QueueEntry, Replay, Webhook
-from .display import moment
+from .display import grouped, moment
 
 MAX_COUNTED = 1000
 """Maximum number of pending deliveries that a confirmation counts."""
@@ -239,5 +238,5 @@ def _cancelled(number: int) -> str:
 
 def _shown(number: int) -> str:
     if number > MAX_COUNTED:
-        return gettext("More than %(number)s") % {"number": number_format(MAX_COUNTED, force_grouping=True)}
-    return number_format(number, force_grouping=True)
+        return gettext("More than %(number)s") % {"number": grouped(MAX_COUNTED)}
+    return grouped(number)

@@ -189,6 +189,11 @@ def delivery_rows(deliveries: Iterable[Delivery], *, url: DeliveryUrl) -> list[D
     ]
 
 
+def grouped(number: float) -> str:
+    """Return a whole number with separators of thousands."""
+    return number_format(number, 0, force_grouping=True)
+
+
 def percent(part: int, whole: int) -> str:
     """Return a share in percent, to a tenth; 0 means none and 100 all."""
     tenths = round(1000 * part / whole)

@@ -21,7 +21,7 @@ from ..models import Delivery, DeliveryAttempt, Event
 from ..models.delivery import DeliveryQuerySet
 from ..models.hold import SILENT, Hold, HoldReason, holds_of
 from ..protocol.ids import first_id_at, time_of
-from .display import LISTED, DeliveryUrl, in_time, result_in_words
+from .display import LISTED, DeliveryUrl, grouped, in_time, result_in_words
 from .explanation import ended_at, why_cancelled
 
 MAX_READ = 5000
@@ -257,7 +257,7 @@ def _of_attempt(attempt: DeliveryAttempt, *, url: str, sent_to: str) -> Step:
     if attempt.response_status:
         facts.append(str(attempt.response_status))
     if attempt.duration_ms is not None:
-        facts.append(f"{attempt.duration_ms} ms")
+        facts.append(f"{grouped(attempt.duration_ms)} ms")
     what = gettext("Attempt %(number)d: %(facts)s") % {"number": attempt.number, "facts": ", ".join(facts)}
     return Step(
         kind="attempt",
