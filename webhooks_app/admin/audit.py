@@ -155,7 +155,7 @@ class AuditEntryAdmin(ReadOnlyAdmin, ExportingAdmin):
             return entry.subject
         name = f"admin:webhooks_app_{model._meta.model_name}_change"
         url = reverse(name, args=(entry.subject,), current_app=self.admin_site.name)
-        return format_html('<a class="webhooks-id" href="{}">{}</a>', url, entry.subject)
+        return format_html('<a href="{}">{}</a>', url, entry.subject)
 
     @admin.display(description=_("by"))
     def by_and_via(self, entry: Any) -> str:

@@ -64,7 +64,7 @@ def state_of(webhook: Webhook) -> str:
         return status
     reason = translated(webhook.status_reason)
     short = Truncator(reason).chars(MAX_REASON)
-    return format_html('<span title="{}">{}: {}</span>', reason, status, short)
+    return format_html('<span class="webhooks-reason" title="{}">{}: {}</span>', reason, status, short)
 
 
 def link_to_delivery(pk: str, url: DeliveryUrl, text: str = "") -> SafeString:
