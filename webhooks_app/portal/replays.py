@@ -81,7 +81,7 @@ class ReplayPage(AccountPage):
 
     template_name = "webhooks_app/portal/replay.html"
     section = "webhooks"
-    title = _("Recovery of missed events")
+    title = _("Replay of missed events")
     right = VIEW_DELIVERIES
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
