@@ -161,7 +161,7 @@ def test_the_owner_of_a_new_row_is_named(
 
     shown = [page.get("auditentry"), page.get("webhook", "history", webhook.pk)]
 
-    assert all(shows(answer, f"owner: {owned_by}") for answer in shown)
+    assert all(shows(answer, f"account: {owned_by}") for answer in shown)
     changes = page.get("auditentry", "change", entry.pk).context["changes"]
     assert ("owner", "-", owned_by) in [change[:3] for change in changes]
 
@@ -176,7 +176,7 @@ def test_an_unknown_account_is_shown_without_its_key(
 
     history = page.get("webhook", "history", webhook.pk)
 
-    assert shows(history, f"owner: an account → {'amina' if reader == 'root' else 'an account'}")
+    assert shows(history, f"account: an account → {'amina' if reader == 'root' else 'an account'}")
 
 
 def test_an_empty_history_shows_a_note(superuser: Page, webhook: Webhook) -> None:

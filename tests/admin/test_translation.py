@@ -229,4 +229,4 @@ def test_refused_choices_are_explained_in_german(german: Page, delivery: Deliver
 def test_the_choices_of_a_webhook_are_described_in_german(german: Page, page: tuple[str, ...]) -> None:
     described = prose(german.get(*page), "webhook.failing", "delivery.given_up")
 
-    assert_german(described, "Ein Webhook scheitert", "Ein scheiternder Webhook funktioniert wieder")
+    assert_german(described, "Ein Webhook ist gestört", "Ein gestörter Webhook funktioniert wieder")
