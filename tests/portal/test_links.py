@@ -22,7 +22,7 @@ from django.utils.log import AdminEmailHandler
 from django.views.debug import ExceptionReporter
 
 from webhooks_app.exceptions import InvalidOwnerError
-from webhooks_app.maintenance.jobs import forget
+from webhooks_app.maintenance.retention import delete_expired
 from webhooks_app.models import ApiKey, AuditEntry, PortalLink, Webhook
 from webhooks_app.operations.portal_links import open_link
 from webhooks_app.owners import UserOwners
@@ -504,7 +504,7 @@ def test_expired_links_are_deleted(amina: Customer) -> None:
     portal_url(amina.user, expires=timedelta(hours=1))
     now = timezone.now() + timedelta(minutes=16)
 
-    forget(PortalLink.objects.db, now, {})
+    delete_expired(PortalLink.objects.db, now, {})
 
     assert PortalLink.objects.count() == 1
 
