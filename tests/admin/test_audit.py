@@ -163,7 +163,7 @@ def test_the_owner_of_a_new_row_is_named(
 
     assert all(shows(answer, f"account: {owned_by}") for answer in shown)
     changes = page.get("auditentry", "change", entry.pk).context["changes"]
-    assert ("owner", "-", owned_by) in [change[:3] for change in changes]
+    assert ("account", "-", owned_by) in [change[:3] for change in changes]
 
 
 @pytest.mark.parametrize("reader", ["root", "berta"])

@@ -15,7 +15,7 @@ from tests.support.rows import EVENT_TYPE, emit_one, make_webhook
 from tests.support.statements import statements_of
 from webhooks_app import forget_owner
 from webhooks_app.api import idempotency
-from webhooks_app.maintenance.jobs import forget
+from webhooks_app.maintenance.retention import delete_expired
 from webhooks_app.models import ApiKey, Event, StoredAnswer, Webhook
 
 from .conftest import PROBLEM, ApiClient, client_of
@@ -207,7 +207,7 @@ def test_the_workers_delete_expired_answers(api):
     StoredAnswer.objects.update(created_at=timezone.now() - timedelta(hours=25))
     create(api, key="new")
 
-    forget("default", timezone.now(), {})
+    delete_expired("default", timezone.now(), {})
 
     assert StoredAnswer.objects.count() == 1
 
