@@ -6,6 +6,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 from django.db import OperationalError, connection, connections
@@ -134,6 +135,26 @@ def test_a_process_with_many_commits_announces_the_suspension(monkeypatch):
     payloads = [heard.payload for heard in connection.connection.notifies(timeout=0.5)]
     assert len(payloads) == 51
     assert [payload.startswith("+") for payload in payloads] == [False] * 50 + [True]
+
+
+def test_notifications_stay_suspended_while_commits_exceed_their_rate(monkeypatch):
+    now = 1000.0
+    monkeypatch.setattr("webhooks_app.delivery.looks.time", SimpleNamespace(monotonic=lambda: now))
+    rate = NotifyRate()
+
+    def prefixes(*, per_second):
+        nonlocal now
+        found = []
+        for _ in range(per_second):
+            now += 1 / per_second
+            found.append(rate.take())
+        return found
+
+    burst = prefixes(per_second=1000)
+    assert burst.count("") <= 101
+    assert burst[-500:].count("+") == 5
+    assert burst[-500:].count("") == 0
+    assert prefixes(per_second=400)[-200:] == [""] * 200
 
 
 def test_a_set_event_does_not_wait():

@@ -186,15 +186,17 @@ class NotifyRate:
         self._quiet_until = -math.inf
 
     def take(self) -> str | None:
-        """Return the prefix of the payload for a commit now, or None to omit the notification."""
+        """Return the prefix of the payload for a commit now, or None to omit the notification.
+
+        Omitted ones count, so that notifications stay suspended while commits exceed the rate.
+        """
         now = time.monotonic()
         with self._lock:
+            tokens = min(BURST, self._tokens + (now - self._at) * PER_SECOND)
+            self._tokens, self._at = max(0.0, tokens - 1), now
             if now < self._quiet_until:
                 return None
-            self._tokens = min(BURST, self._tokens + (now - self._at) * PER_SECOND)
-            self._at = now
-            if self._tokens >= 1:
-                self._tokens -= 1
+            if tokens >= 1:
                 return ""
             self._quiet_until = now + UNNOTIFIED_SECONDS
             return MORE_FOLLOW
