@@ -42,7 +42,10 @@ DASH = 4
 SHADES = 5
 """Shades of the heat map between "no failures" and "only failures"."""
 
-TIME_FORMATS = {Window.HOUR: "TIME_FORMAT", Window.DAY: "TIME_FORMAT"}
+DATE, TO_THE_MINUTE = "Y-m-d", "Y-m-d H:i"
+"""Formats of days and steps, the same in every language, as those of all times."""
+
+TIME_FORMATS = {Window.HOUR: "H:i", Window.DAY: "H:i"}
 """Format of a step's label; windows longer than a day show the date."""
 
 
@@ -161,8 +164,8 @@ def _bars(series: Series, window: Window, url: ListUrl) -> Iterator[Bar]:
             continue
         start, end = (timezone.localtime(at) for at in (points[0].start, points[-1].start + step))
         label = gettext("%(start)s to %(end)s: %(succeeded)d delivered, %(given_up)d given up") % {
-            "start": formats.date_format(start, "SHORT_DATETIME_FORMAT"),
-            "end": formats.date_format(end, "TIME_FORMAT" if start.date() == end.date() else "SHORT_DATETIME_FORMAT"),
+            "start": formats.date_format(start, TO_THE_MINUTE),
+            "end": formats.date_format(end, "H:i" if start.date() == end.date() else TO_THE_MINUTE),
             "succeeded": succeeded,
             "given_up": given_up,
         }
@@ -249,7 +252,7 @@ def _labels(series: Series, window: Window) -> list[str]:
     moments = [timezone.localtime(point.start) for point in series.points]
     if window in TIME_FORMATS:
         return [formats.date_format(moment, TIME_FORMATS[window]) for moment in moments]
-    days = {day: formats.date_format(day, "SHORT_DATE_FORMAT") for day in {moment.date() for moment in moments}}
+    days = {day: formats.date_format(day, DATE) for day in {moment.date() for moment in moments}}
     return [days[moment.date()] for moment in moments]
 
 
@@ -287,7 +290,7 @@ def _frame(series: Series, window: Window, most: float) -> Frame:
 
 
 def _label(start: datetime, window: Window) -> str:
-    return formats.date_format(start, TIME_FORMATS.get(window, "SHORT_DATE_FORMAT"))
+    return formats.date_format(start, TIME_FORMATS.get(window, DATE))
 
 
 def _drawn(path: list[tuple[float, float]]) -> str:
