@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from functools import cache
 from ipaddress import ip_network
 from types import MappingProxyType
@@ -17,6 +18,12 @@ from .signatures import SIGNATURES, BaseSignature
 from .transport import BaseTransport, Endpoint, TransportOptions, make_transport, parse_endpoint
 
 PREFIX = "WEBHOOKS_"
+
+LANGUAGE = "en"
+"""The language of logs, exceptions, stored rows, commands and the API."""
+
+checks_language = ContextVar("checks_language", default=LANGUAGE)
+"""The language of the messages of system checks. The console sets its own."""
 
 MAX_DAYS = 36_500
 """Upper bound of retention periods and expiries in days."""

@@ -11,6 +11,7 @@ from cryptography.fernet import Fernet
 from django.core.management import call_command
 from django.core.management.base import SystemCheckError
 from django.test import override_settings
+from django.utils import translation
 
 from webhooks_app.checks.contents import CONTENT_CHECKS
 from webhooks_app.checks.settings import RANGES
@@ -279,3 +280,13 @@ def test_the_hint_for_a_former_transport_names_the_remedy(found: Check, transpor
         hint = found()["webhooks_app.E007"].hint
 
     assert "Remove the setting: the default transport, native, replaces curl" in str(hint)
+
+
+def test_messages_are_english_whatever_the_language_of_the_project(found: Check, settings: Any) -> None:
+    settings.WEBHOOKS_BATCH_SIZE = 0
+
+    with translation.override("de"):
+        message = found()["webhooks_app.E002"]
+
+    assert message.msg == "WEBHOOKS_BATCH_SIZE is 0."
+    assert str(message.hint).startswith("Use a value from 1 to ")

@@ -11,6 +11,7 @@ from unittest.mock import Mock
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 from django.db import InternalError, OperationalError, connection
+from django.utils import translation
 
 from webhooks_app import send_test_event
 from webhooks_app.conf import transport_options
@@ -396,8 +397,11 @@ def test_retries_of_an_earlier_process_are_sent(alice, webhook, clock, receiver)
     assert [delivery.state for delivery in deliveries()] == ["succeeded"]
 
 
-def test_an_engine_refuses_a_lease_that_ends_during_an_attempt(receiver, settings):
+def test_an_engine_refuses_a_lease_that_ends_during_an_attempt_in_english(receiver, settings):
     settings.WEBHOOKS_LEASE_SECONDS = 34
 
-    with pytest.raises(ImproperlyConfigured, match="WEBHOOKS_LEASE_SECONDS is 34, too short"):
+    with (
+        translation.override("de"),
+        pytest.raises(ImproperlyConfigured, match="WEBHOOKS_LEASE_SECONDS is 34, too short"),
+    ):
         Engine(transport=receiver(200))

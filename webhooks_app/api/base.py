@@ -29,6 +29,7 @@ from rest_framework.throttling import BaseThrottle
 from rest_framework.views import APIView
 from rest_framework.viewsets import GenericViewSet
 
+from ..conf import LANGUAGE
 from ..error_reports import hide_values
 from ..models import ApiKey
 from ..models.keyset import WHOLE, Bounds, Parts
@@ -36,7 +37,7 @@ from ..operations.actors import ApiCaller, ServiceCaller, access_of
 from ..operations.rights import Right
 from ..owners import Access, owners
 from .authentication import ApiKeyAuthentication, ApiThrottle, HasScope
-from .errors import LANGUAGE, problem_response
+from .errors import problem_response
 from .fields import NOT_SAVED, unknown_names
 from .idempotency import answer_once, key_of
 from .lists import NewestFirstPagination, QueryFilterBackend

@@ -20,11 +20,11 @@ from rest_framework import exceptions
 from rest_framework.response import Response
 from rest_framework.views import set_rollback
 
+from ..conf import LANGUAGE
 from ..exceptions import LimitsUnavailableError, RateLimitedError, WebhookStateError
 from ..operations.rights import AccessDeniedError
 from ..protocol.json_data import dotted
 
-LANGUAGE = "en"
 MEDIA_TYPE = "application/problem+json"
 WHOLE = "non_field_errors"
 API_NAMES = {NON_FIELD_ERRORS: WHOLE, "event_types": "events"}

@@ -9,7 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from django.core import checks
+from django.utils import translation
 from django.utils.translation import gettext
+
+from ..conf import checks_language
 
 TAG = "webhooks"
 
@@ -24,17 +27,21 @@ MANY = 10**15
 
 
 def register(*tags: str, deploy: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register a check with Django. Each hint ends with the place of its message in the documentation."""
+    """Register a check with Django. Each hint ends with the place of its message in the documentation.
+
+    The messages are in English, unless ``checks_language`` is another language.
+    """
 
     def decorate(check: Callable[..., Iterable[checks.CheckMessage]]) -> Callable[..., list[checks.CheckMessage]]:
         @wraps(check)
         def linked(**kwargs: Any) -> list[checks.CheckMessage]:
-            messages = list(check(**kwargs))
-            for message in messages:
-                if page := page_about_checks():
-                    anchor = str(message.id).lower().replace("webhooks_app.", "webhooks-")
-                    see = gettext("See %(page)s.") % {"page": f"{page}#{anchor}"}
-                    message.hint = f"{message.hint or ''} {see}".strip()
+            with translation.override(checks_language.get()):
+                messages = list(check(**kwargs))
+                for message in messages:
+                    if page := page_about_checks():
+                        anchor = str(message.id).lower().replace("webhooks_app.", "webhooks-")
+                        see = gettext("See %(page)s.") % {"page": f"{page}#{anchor}"}
+                        message.hint = f"{message.hint or ''} {see}".strip()
             return messages
 
         return checks.register(linked, *tags, deploy=deploy)

@@ -11,8 +11,9 @@ from itertools import islice
 
 from django.core.exceptions import ImproperlyConfigured
 from django.db import router
+from django.utils import translation
 
-from ..conf import configured_transport, problem_with_lease, settings
+from ..conf import LANGUAGE, configured_transport, problem_with_lease, settings
 from ..database.clock import Clock, DatabaseClock
 from ..database.sql import kind_of
 from ..exceptions import SchemeUnavailableError, SecretUnreadableError
@@ -57,7 +58,9 @@ class Engine:
         database_thread: bool = False,
         is_woken: bool = False,
     ) -> None:
-        if problem := problem_with_lease():  # Celery's workers start even if checks fail.
+        with translation.override(LANGUAGE):
+            problem = problem_with_lease()
+        if problem:  # Celery's workers start even if checks fail.
             raise ImproperlyConfigured(problem)
         self._using = using or router.db_for_write(Delivery)
         self._clock = clock or DatabaseClock(self._using)

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from django.conf import settings as django_settings
 from django.core import checks
+from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
-from ..conf import configured_transport, transport_options
+from ..conf import LANGUAGE, checks_language, configured_transport, transport_options
 from ..transport import AddressGuard, TransportError
 from ..wake.base import chosen_wake
 from .findings import Finding, Level, fail, ok
@@ -70,8 +71,12 @@ def examine_deployment(name: str) -> Iterator[Finding]:
 
 
 def messages_of(*tags: str, deploy: bool = False, databases: Sequence[str] | None = None) -> list[checks.CheckMessage]:
-    """Return the messages of system checks with these tags, except silenced ones."""
-    found = checks.run_checks(tags=tags, include_deployment_checks=deploy, databases=databases)
+    """Return the messages of system checks with these tags in the active language, except silenced ones."""
+    before = checks_language.set(get_language() or LANGUAGE)
+    try:
+        found = checks.run_checks(tags=tags, include_deployment_checks=deploy, databases=databases)
+    finally:
+        checks_language.reset(before)
     return [message for message in found if not message.is_silenced()]
 
 

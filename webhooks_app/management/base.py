@@ -28,15 +28,12 @@ from django.core.management.color import no_style
 from django.db import DatabaseError, InterfaceError
 from django.utils import timezone, translation
 
-from ..conf import settings
+from ..conf import LANGUAGE, settings
 from ..exceptions import WebhooksError
 from ..models import Delivery, DeliveryAttempt, Webhook
 from ..models.hold import HoldReason, holds_of
 from ..operations.actors import Operator
 from ..owners import owner_model, owners
-
-LANGUAGE = "en"
-"""The language of all output. As in Django's own commands, only parts of it are translatable."""
 
 _UNSAFE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
