@@ -208,6 +208,23 @@ def test_a_filter_by_too_many_webhooks_examines_a_bounded_number_of_rows(
     assert listed(follow(page, near, "older")) == mine
 
 
+@pytest.mark.parametrize("model", ["delivery", "event"])
+def test_a_search_finds_rows_of_every_one_of_too_many_webhooks_and_accounts(
+    staff: Callable[..., Page], new_webhook: Any, monkeypatch: pytest.MonkeyPatch, settings: Any, model: str
+) -> None:
+    settings.WEBHOOKS_OWNERS = "tests.admin.test_owner_search.StaffOwners"
+    page, sought = staff("berta", f"view_{model}"), []
+    for account in map(get_user_model().objects.create_user, ("customer-1", "customer-2")):
+        webhook = new_webhook(account)
+        event = emit("file.deleted", DATA, owner=account)
+        sought.append(event if model == "event" else Delivery.objects.get(event=event, webhook=webhook))
+    monkeypatch.setattr("webhooks_app.models.keyset.MAX_PARTS", 1)
+    monkeypatch.setattr("webhooks_app.admin.owned.MAX_PARTS", 1)
+
+    for row in sought:
+        assert page.get("webhook", "search", q=row.pk).redirect_chain[-1][0].endswith(f"/{row.pk}/change/")
+
+
 def test_staff_find_nothing_by_the_id_of_a_foreign_webhook(
     staff: Callable[..., Page], new_webhook: Any, new_deliveries: Any
 ) -> None:

@@ -17,7 +17,7 @@ from django.utils.translation import gettext
 
 from ..models import ApiKey, AuditEntry, Delivery, Event, EventReference, Problem, Replay, Webhook
 from ..models.event import MAX_REFERENCE_LENGTH
-from ..models.keyset import read_page
+from ..models.keyset import WHOLE, read_page
 from ..owners import owners
 from ..pages.display import moment
 from .display import page_of
@@ -117,7 +117,8 @@ class SearchPage(OwnedAdmin):
                 found = admin.get_queryset(request).filter(condition)
                 related = admin.list_select_related
                 found = found.select_related(*related) if related else found
-                page = read_page(found, parts=admin.parts(request, "", ()), size=MAX_HITS)
+                parts = admin.parts(request, "", ())
+                page = read_page(found, parts=WHOLE if parts.are_too_many else parts, size=MAX_HITS)
                 shown = [self._hit(request, admin, row) for row in page.rows]
                 yield Hits(capfirst(admin.opts.verbose_name_plural), shown, page.older is not None)
         if knows_owners(request) and (admin := self._admin_of(request, Webhook)):
