@@ -203,6 +203,20 @@ def test_a_reason_before_the_audit_log_is_not_guessed(alice, settings, monkeypat
     assert reasons(event) == ["not_recorded"]
 
 
+def test_tests_and_pauses_do_not_hide_the_changes_of_a_webhook(alice, monkeypatch):
+    webhook = make_webhook(alice, status="disabled")
+    age(webhook, hours=72)
+    event = emitted(alice, hours=48)
+    enable(webhook)
+    for _ in range(2):
+        lifecycle.pause(webhook, actor=PROJECT)
+        lifecycle.resume(webhook, actor=PROJECT)
+    changing = AuditEntry.objects.about(webhook).filter(action__in=decisions.CHANGING).count()
+    monkeypatch.setattr(decisions, "MAX_CHANGES", changing)
+
+    assert reasons(event) == ["disabled"]
+
+
 def test_a_test_concerns_only_its_webhook(alice):
     webhook, _ = make_webhook(alice), make_webhook(alice)
     event = Event.objects.get(pk=send_test_event(webhook, EVENT_TYPE).event_id)

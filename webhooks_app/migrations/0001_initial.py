@@ -1252,6 +1252,7 @@ class Migration(migrations.Migration):
                 "indexes": [
                     models.Index(fields=["subject", "-id"], name="webhooks_audit_subject"),
                     models.Index(fields=["owner", "-id"], name="webhooks_audit_owner"),
+                    models.Index(fields=["subject", "action", "id"], name="webhooks_audit_action"),
                 ],
                 "default_permissions": ("view",),
             },

@@ -181,6 +181,7 @@ class AuditEntry(BaseModel):
         indexes = (
             models.Index(fields=("subject", "-id"), name="webhooks_audit_subject"),
             models.Index(fields=("owner", "-id"), name="webhooks_audit_owner"),
+            models.Index(fields=("subject", "action", "id"), name="webhooks_audit_action"),
         )
 
     def __str__(self) -> str:

@@ -164,15 +164,14 @@ def _earlier_values(webhooks: list[Webhook], moment: datetime) -> Earlier | None
     """
     if moment < timezone.now() - timedelta(days=settings.AUDIT_RETENTION_DAYS):
         return None
-    entries = AuditEntry.objects.filter(
-        subject__in=[webhook.pk for webhook in webhooks], pk__gte=first_id_at("aud", moment)
-    )
-    # Selected and sorted here, because a database would read all of them for that.
-    found = list(entries.order_by().values_list("pk", "action", "subject", "changes")[: MAX_CHANGES + 1])
+    subjects = [webhook.pk for webhook in webhooks]
+    entries = AuditEntry.objects.filter(subject__in=subjects, action__in=CHANGING, pk__gte=first_id_at("aud", moment))
+    # Sorted here, because a database would read all of them for that.
+    found = list(entries.order_by().values_list("pk", "subject", "changes")[: MAX_CHANGES + 1])
     if len(found) > MAX_CHANGES:
         return None
     earlier: dict[str, dict[str, Any]] = {}
-    for _, _, subject, changed in sorted((each for each in found if each[1] in CHANGING), key=itemgetter(0)):
+    for _, subject, changed in sorted(found, key=itemgetter(0)):
         for name, (before, _after) in changed.items():
             earlier.setdefault(subject, {}).setdefault(name, before)
     return earlier
