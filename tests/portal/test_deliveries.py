@@ -312,6 +312,9 @@ def test_deliveries_are_found_by_the_time_of_their_end(amina: Customer) -> None:
 
     assert listed(amina, **limits) == [made[1].pk]
     assert set(listed(amina, finished_after=limits["finished_before"])) == {amina.delivery.pk, made[2].pk}
+    assert listed(amina, state="cancelled", **limits) == []
+    Delivery.objects.filter(pk=made[1].pk).update(state="cancelled")
+    assert listed(amina, state="cancelled", **limits) == [made[1].pk]
     assert "Ensure this value is less than or equal to" in text(amina.get("deliveries", finished_after="9999-12-31"))
 
 

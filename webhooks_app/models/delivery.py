@@ -97,9 +97,10 @@ class DeliveryQuerySet(MaskedQuerySet["Delivery"]):
             return self.filter(models.Q(is_masked=True))
         return self.filter(models.Q(last_result=result, is_masked=False))
 
-    def finished_within(self, since: datetime | None, until: datetime | None) -> Self:
+    def finished_within(self, since: datetime | None, until: datetime | None, *, with_cancelled: bool = False) -> Self:
         """Return the deliveries that succeeded or were given up in a period, as far as their owner may see it."""
-        found = models.Q(state__in=(Delivery.State.SUCCEEDED, Delivery.State.GIVEN_UP))
+        cancelled = [Delivery.State.CANCELLED] if with_cancelled else []
+        found = models.Q(state__in=[Delivery.State.SUCCEEDED, Delivery.State.GIVEN_UP, *cancelled])
         if since is not None:
             found &= models.Q(finished_at__gte=since)
         if until is not None:

@@ -179,7 +179,8 @@ def _scanned(data: dict[str, Any], *, is_listed: bool) -> Narrowed:
     if data["event_type"]:
         yield lambda rows: rows.filter(event__type=data["event_type"])
     if data["finished_after"] or data["finished_before"]:
-        yield lambda rows: rows.finished_within(data["finished_after"], data["finished_before"])
+        limits = data["finished_after"], data["finished_before"]
+        yield lambda rows: rows.finished_within(*limits, with_cancelled=True)
     if data["kind"] != "all":
         kinds = [data["kind"]] if data["kind"] else [Kind.EVENT, Kind.TEST]
         yield lambda rows: rows.filter(kind__in=kinds)
