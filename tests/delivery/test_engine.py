@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from datetime import datetime, timedelta
@@ -16,7 +17,7 @@ from django.utils import translation
 from webhooks_app import send_test_event
 from webhooks_app.conf import transport_options
 from webhooks_app.delivery import recording
-from webhooks_app.delivery.engine import Engine
+from webhooks_app.delivery.engine import NEW_OBJECTS, Engine, RareCollections
 from webhooks_app.models import Delivery, DeliveryAttempt, Event, SigningKey, Webhook
 from webhooks_app.protocol.ids import time_of
 from webhooks_app.signals import attempt_made, delivery_given_up, delivery_succeeded
@@ -405,3 +406,31 @@ def test_an_engine_refuses_a_lease_that_ends_during_an_attempt_in_english(receiv
         pytest.raises(ImproperlyConfigured, match="WEBHOOKS_LEASE_SECONDS is 34, too short"),
     ):
         Engine(transport=receiver(200))
+
+
+@pytest.fixture
+def thresholds():
+    """Restore the thresholds of the garbage collector after the test."""
+    before = gc.get_threshold()
+    yield
+    gc.set_threshold(*before)
+
+
+def test_overlapping_engines_restore_the_garbage_collector_when_the_last_one_ends(thresholds):
+    gc.set_threshold(700, 10, 10)
+    shared = RareCollections()
+    shared.__enter__()  # two engines, of which the first one ends first
+    with shared:
+        shared.__exit__()
+        assert gc.get_threshold() == (NEW_OBJECTS, 10, 10)
+
+    assert gc.get_threshold() == (700, 10, 10)
+
+
+def test_a_disabled_garbage_collector_remains_disabled(thresholds):
+    gc.set_threshold(0, 10, 10)
+
+    with RareCollections():
+        assert gc.get_threshold()[0] == 0
+
+    assert gc.get_threshold() == (0, 10, 10)
