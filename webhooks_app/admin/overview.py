@@ -92,7 +92,7 @@ def _results(last_hour: Counters) -> str:
 
 
 MAX_ENDANGERED = 10
-MAX_COUNTED = 10_000
+MAX_COUNTED = 5000
 """Upper limit for counts of pending deliveries; the page shows higher numbers as "more than"."""
 
 TITLES = {
