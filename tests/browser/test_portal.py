@@ -62,7 +62,7 @@ FILL = """
         each.removeAttribute("maxlength");
         each.value = script;
     }
-    form.requestSubmit();
+    setTimeout(() => form.requestSubmit());
 }
 """
 """Fill every field of a form with a script, and send it."""
