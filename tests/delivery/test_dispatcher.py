@@ -354,10 +354,11 @@ def test_there_is_no_pause_after_a_full_claim(alice, webhook, clock, monkeypatch
         dispatcher = Dispatcher(using="default", clock=clock, window=WINDOW)
     monkeypatch.setattr(dispatcher._over, "wait", pauses.append)
 
-    for _ in range(2):
-        dispatcher.claimer.polls.wake()
-        dispatcher.claim_turn(never)
-        dispatcher.pause_after_claim()
+    dispatcher.claim_turn(never)
+    dispatcher.pause_after_claim()
+    assert (dispatcher.in_flight, pauses) == (2, [])
 
-    assert dispatcher.in_flight == 3
-    assert pauses == [PAUSE_SECONDS_EACH]
+    clock.advance(dispatcher.seconds_to_claim())
+    dispatcher.claim_turn(never)
+    dispatcher.pause_after_claim()
+    assert (dispatcher.in_flight, pauses) == (3, [PAUSE_SECONDS_EACH])

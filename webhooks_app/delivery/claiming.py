@@ -76,7 +76,7 @@ class Claimer:
         self.claimed = 0
         """The number of deliveries that the last turn claimed."""
         self.is_full = False
-        """Whether the last claim took as many deliveries as it could, so that more may be due."""
+        """Whether the last claim filled a batch or the free slots."""
         self.found_nothing = False
         """Whether the last look found nothing due, and no result since has made a delivery due."""
         self.changed = commit_event(using, self.polls, is_woken=is_woken)

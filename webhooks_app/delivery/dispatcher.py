@@ -124,8 +124,8 @@ class Dispatcher:
         """Let deliveries become due for a moment that is longer after a larger claim.
 
         Claims therefore grow while more than about 6,600 deliveries become due per second, up to what becomes due in
-        ``PAUSE_SECONDS``, and shrink below that. A single event hardly waits for the one before it. After a full claim,
-        the next one has enough without a pause.
+        ``PAUSE_SECONDS``, and shrink below that. A single event hardly waits for the one before it. After a full claim
+        there is no such pause, because the next claim is large anyway; the times of looks still apply.
         """
         if self.claimer.claimed and not self.claimer.is_full:
             self._over.wait(min(PAUSE_SECONDS, PAUSE_SECONDS_EACH * self.claimer.claimed))
