@@ -116,7 +116,7 @@ def test_findings_of_system_checks_are_translated(superuser: Page, settings: Any
     finding = row(text(operations(superuser)), "webhooks_app.E002")
 
     assert "WEBHOOKS_BATCH_SIZE ist 0." in finding
-    assert "Verwenden Sie einen Wert von 1 bis 5,000. Siehe " in finding
+    assert "Verwenden Sie einen Wert von 1 bis 5.000. Siehe " in finding
 
 
 def test_an_unavailable_broker_delays_the_page_only_by_the_timeout(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
 from functools import cache, wraps
 from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 from django.core import checks
 from django.utils import translation
+from django.utils.formats import number_format
 from django.utils.translation import gettext
 
 from ..conf import checks_language
@@ -67,8 +69,13 @@ def did_you_mean(near: Sequence[str]) -> str:
     return gettext("Did you mean %(name)s?") % {"name": near[0]} if near else ""
 
 
+def grouped(number: float) -> str:
+    """Return a number with the separators of the language."""
+    return number_format(Decimal(f"{number:.15g}"), force_grouping=True)
+
+
 def range_hint(least: float, most: float) -> str:
-    return gettext("Use a value from %(least)s to %(most)s.") % {"least": f"{least:,}", "most": f"{most:,}"}
+    return gettext("Use a value from %(least)s to %(most)s.") % {"least": grouped(least), "most": grouped(most)}
 
 
 def short(found: object) -> str:
@@ -79,5 +86,5 @@ def short(found: object) -> str:
 
 def as_text(number: Any) -> str:
     if abs(number) < MANY:
-        return f"{number:,}"
+        return grouped(number)
     return str(number) if isinstance(number, float) else gettext("a very large number")

@@ -12,7 +12,7 @@ from django.utils.translation import gettext, gettext_lazy, ngettext
 
 from ..conf import MAX_DAYS, PREFIX, RECORD_SECONDS, problem_with_lease, setting_types, settings
 from .contents import CONTENT_CHECKS
-from .registration import TAG, as_text, did_you_mean, range_hint, register
+from .registration import TAG, as_text, did_you_mean, grouped, range_hint, register
 
 DAY_SECONDS = 86_400
 
@@ -88,7 +88,7 @@ def problem_with(name: str) -> checks.CheckMessage | None:
 def check_lease(**kwargs: Any) -> list[checks.CheckMessage]:
     if problem_with("LEASE_SECONDS") or problem_with("TIMEOUT_SECONDS") or not (problem := problem_with_lease()):
         return []
-    hint = gettext("Use at least %(number)s seconds.") % {"number": f"{settings.TIMEOUT_SECONDS + RECORD_SECONDS:g}"}
+    hint = gettext("Use at least %(number)s seconds.") % {"number": grouped(settings.TIMEOUT_SECONDS + RECORD_SECONDS)}
     return [checks.Error(problem, hint=hint, id="webhooks_app.E010")]
 
 
@@ -100,11 +100,11 @@ def check_emit_body(**kwargs: Any) -> list[checks.CheckMessage]:
     if least <= settings.EMIT_BODY_BYTES:
         return []
     problem = gettext("WEBHOOKS_EMIT_BODY_BYTES is %(number)s, too small for an event with the largest envelope.") % {
-        "number": f"{settings.EMIT_BODY_BYTES:,}"
+        "number": grouped(settings.EMIT_BODY_BYTES)
     }
     hint = gettext("Use at least %(least)s, or reduce WEBHOOKS_MAX_ENVELOPE_BYTES (%(largest)s).") % {
-        "least": f"{least:,}",
-        "largest": f"{settings.MAX_ENVELOPE_BYTES:,}",
+        "least": grouped(least),
+        "largest": grouped(settings.MAX_ENVELOPE_BYTES),
     }
     return [checks.Error(problem, hint=hint, id="webhooks_app.E040")]
 
@@ -122,9 +122,9 @@ def check_auto_disable(**kwargs: Any) -> list[checks.CheckMessage]:
         "WEBHOOKS_AUTO_DISABLE_MIN_SPAN_HOURS is %(hours)s, more than the %(days)s days after which webhooks are "
         "disabled.",
         1 if days == 1 else 2,
-    ) % {"hours": f"{hours:g}", "days": f"{days:,.15g}"}
+    ) % {"hours": grouped(hours), "days": grouped(days)}
     hint = gettext("Use at most %(hours)s hours, or raise WEBHOOKS_AUTO_DISABLE_AFTER_DAYS.")
-    return [checks.Error(problem, hint=hint % {"hours": f"{days * 24:g}"}, id="webhooks_app.E014")]
+    return [checks.Error(problem, hint=hint % {"hours": grouped(days * 24)}, id="webhooks_app.E014")]
 
 
 def _looks_like_ours(name: str, known: Collection[str]) -> bool:
