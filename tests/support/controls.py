@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 CANCEL = ("cancel", "abbrechen")
-"""The beginnings of the names of buttons that cancel something, or nothing."""
+"""Words in the names of buttons that cancel something, or nothing."""
 
 _CONTROL = re.compile(
     r"<a\b[^>]*>(.*?)</a>|<button\b[^>]*>(.*?)</button>|<input type=\"submit\"[^>]* value=\"([^\"]*)\"", re.DOTALL
@@ -18,5 +18,5 @@ def controls_of(html: str, beginning: str) -> list[str]:
 
 
 def cancelling(names: list[str]) -> list[str]:
-    """Return the names that begin like "Cancel"."""
-    return [name for name in names if name.lower().startswith(CANCEL)]
+    """Return the names with a word like "Cancel"."""
+    return [name for name in names if set(re.findall(r"\w+", name.lower())) & {*CANCEL}]
