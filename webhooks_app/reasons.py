@@ -122,9 +122,9 @@ def _param(value: Any) -> Any:
 
 TEMPLATES: Mapping[str, str | Counted] = {
     # States of webhooks and replays
-    "disabled_by_owner": gettext_noop("Disabled by its owner."),
+    "disabled_by_owner": gettext_noop("Disabled by its account."),
     "disabled_by_operator": gettext_noop("Disabled by the operator."),
-    "disabled_by_owner_because": gettext_noop("Disabled by its owner: %(words)s"),
+    "disabled_by_owner_because": gettext_noop("Disabled by its account: %(words)s"),
     "disabled_by_operator_because": gettext_noop("Disabled by the operator: %(words)s"),
     "all_given_up": Counted(
         gettext_noop("Every delivery was given up for %(days)s day: %(number)s since %(since)s UTC."),

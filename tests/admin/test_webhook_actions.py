@@ -111,7 +111,7 @@ def test_disabling_by_the_owner_differs_from_the_operator(
 
     page.act("disable", new_webhook(page.user), confirmed=True)
 
-    assert Webhook.objects.get().status_reason == "Disabled by its owner."
+    assert Webhook.objects.get().status_reason == "Disabled by its account."
 
 
 def test_disabling_twice_keeps_the_reason_and_sends_no_notice(superuser: Page, webhook: Webhook) -> None:

@@ -379,7 +379,7 @@ def test_a_disabled_webhook_has_the_reason_and_the_time(api, alice):
     answer = api.call("POST", f"/v1/webhooks/{webhook.id}/disable")
 
     assert answer.status_code == 200
-    assert (answer.json()["status"], answer.json()["status_reason"]) == ("disabled", "Disabled by its owner.")
+    assert (answer.json()["status"], answer.json()["status_reason"]) == ("disabled", "Disabled by its account.")
     assert answer.json()["status_changed_at"] > answer.json()["created"]
 
 

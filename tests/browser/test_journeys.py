@@ -99,7 +99,7 @@ def test_held_and_missed_events_arrive_on_request(
         receiver.gets(EVENT_TYPE, "/hook", error="held")
 
         operator.does("Disable")
-        operator.sees("Disabled by its owner.")
+        operator.sees("Disabled by its account.")
         missed = emit_one(amina, "missed")
         receiver.gets(EVENT_TYPE, "/other", error="missed")
         operator.opens(url("event_change", missed.pk))

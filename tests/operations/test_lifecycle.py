@@ -60,7 +60,7 @@ def test_the_reason_distinguishes_the_owner_from_the_operator(webhook, alice, dj
 
     lifecycle.disable(webhook, actor=actors[who])
 
-    expected = "Disabled by its owner." if who == "owner" else "Disabled by the operator."
+    expected = "Disabled by its account." if who == "owner" else "Disabled by the operator."
     assert Webhook.objects.get().status_reason == AuditEntry.objects.latest("id").reason == expected
 
 
@@ -69,7 +69,7 @@ def test_a_staff_member_is_the_owner_of_their_own_webhooks(webhook, alice):
 
     lifecycle.disable(webhook, actor=StaffMember(account=alice))
 
-    assert Webhook.objects.get().status_reason == "Disabled by its owner."
+    assert Webhook.objects.get().status_reason == "Disabled by its account."
 
 
 def test_operations_on_a_deleted_webhook_are_refused(webhook):

@@ -368,7 +368,7 @@ def test_the_reason_of_a_stop_is_shown_to_the_account(amina: Customer) -> None:
     amina.post("webhook-action", amina.webhook.pk, "disable", reason="The receiver moves.")
 
     assert "Disable this webhook?" in text(question)
-    assert "Disabled by its owner: The receiver moves." in text(amina.get("webhook", amina.webhook.pk))
+    assert "Disabled by its account: The receiver moves." in text(amina.get("webhook", amina.webhook.pk))
 
 
 def test_the_reason_of_a_pause_is_shown_to_the_account(amina: Customer) -> None:

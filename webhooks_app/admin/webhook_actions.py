@@ -137,7 +137,7 @@ class FilterTrial(ActingAdmin):
     def _evaluate(self, request: HttpRequest, webhook: Webhook, form: TryFilterForm) -> None:
         event = Event.objects.filter(events_for(webhook), pk=form.cleaned_data["event_id"].strip()).first()
         if event is None:
-            form.add_error("event_id", gettext("The webhook's owner has no event with this ID."))
+            form.add_error("event_id", gettext("The webhook's account has no event with this ID."))
             return
         try:
             found = try_filter(webhook, event, form.cleaned_data["filter"])

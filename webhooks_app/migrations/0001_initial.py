@@ -105,7 +105,7 @@ class Migration(migrations.Migration):
                     models.BooleanField(
                         default=False,
                         editable=False,
-                        help_text="Whether the last attempt is masked for the owner.",
+                        help_text="Whether the last attempt is masked for the account.",
                         verbose_name="masked",
                     ),
                 ),
@@ -443,7 +443,7 @@ class Migration(migrations.Migration):
                     models.BooleanField(
                         default=False,
                         editable=False,
-                        help_text="Whether the owner only sees that the URL was not reached. Decided when the attempt is recorded.",
+                        help_text="Whether the account only sees that the URL was not reached. Decided when the attempt is recorded.",
                         verbose_name="masked",
                     ),
                 ),
@@ -740,7 +740,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("past_failures", models.JSONField(default=list, verbose_name="past failing periods")),
-                ("warned_at", models.DateTimeField(null=True, verbose_name="owner warned")),
+                ("warned_at", models.DateTimeField(null=True, verbose_name="account warned")),
                 ("cleared_at", models.DateTimeField(null=True, verbose_name="cleared")),
                 (
                     "recent",

@@ -101,7 +101,7 @@ class ApiKey(Audited):
         WEBHOOKS_WRITE = "webhooks:write", _("create, change and delete webhooks, redeliver")
         WEBHOOKS_TEST = "webhooks:test", _("send test events and verify")
         EVENTS_READ = "events:read", _("read events")
-        EVENTS_EMIT = "events:emit", _("emit events, for service keys without an owner")
+        EVENTS_EMIT = "events:emit", _("emit events, for service keys without an account")
 
     id = IdField(prefix="key")
     name = models.CharField(_("name"), max_length=100, blank=True)
@@ -157,9 +157,11 @@ class ApiKey(Audited):
                 {"scopes": _("Give one or more of: %(scopes)s.") % {"scopes": ", ".join(self.Scope.values)}}
             )
         if self.is_service_key and set(self.scopes) != SERVICE_SCOPES:
-            raise ValidationError({"scopes": _("A key without owner is a service key: its only scope is events:emit.")})
+            raise ValidationError(
+                {"scopes": _("A key without an account is a service key: its only scope is events:emit.")}
+            )
         if not self.is_service_key and SERVICE_SCOPES.intersection(self.scopes):
-            raise ValidationError({"scopes": _("Only a service key, which has no owner, has the scope events:emit.")})
+            raise ValidationError({"scopes": _("Only a service key, which has no account, has the scope events:emit.")})
 
     def has_text(self, text: str) -> bool:
         return constant_time_compare(self.digest, _digest(text))

@@ -62,7 +62,9 @@ class DeliveryAttempt(Masked):
         _("masked"),
         default=False,
         editable=False,
-        help_text=_("Whether the owner only sees that the URL was not reached. Decided when the attempt is recorded."),
+        help_text=_(
+            "Whether the account only sees that the URL was not reached. Decided when the attempt is recorded."
+        ),
     )
     result = models.CharField(_("result"), max_length=20, choices=Result.choices, editable=False)
     message = ReasonField(_("message"), max_length=500, blank=True, editable=False)

@@ -210,7 +210,7 @@ class Delivery(Masked):
     last_result = models.CharField(_("last result"), max_length=20, blank=True, editable=False)
     attempt_count = models.PositiveSmallIntegerField(_("attempts"), default=0, editable=False)
     is_masked = models.BooleanField(
-        _("masked"), default=False, editable=False, help_text=_("Whether the last attempt is masked for the owner.")
+        _("masked"), default=False, editable=False, help_text=_("Whether the last attempt is masked for the account.")
     )
     finished_at = models.DateTimeField(_("finished"), null=True, editable=False)
     failure = models.GeneratedField(

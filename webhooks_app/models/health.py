@@ -166,7 +166,7 @@ class WebhookHealth(BaseModel):
     )
     past_failures = models.JSONField(_("past failing periods"), default=list)
     """A list of ``FailingPeriod`` as JSON, in order."""
-    warned_at = models.DateTimeField(_("owner warned"), null=True)
+    warned_at = models.DateTimeField(_("account warned"), null=True)
     cleared_at = models.DateTimeField(_("cleared"), null=True)
     recent = models.JSONField(
         _("recent results"),

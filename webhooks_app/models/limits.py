@@ -41,7 +41,7 @@ def check_event_types(names: Any, *, owner: Any | None, saved: Collection[str] =
     new = [name for name in found if name not in saved]
     if owner is not None and (operational := [name for name in new if registry.is_operational(name)]):
         raise ValidationError(
-            _("%(names)s: only a webhook without an owner, the platform's, can subscribe to these."),
+            _("%(names)s: only a webhook without an account, the platform's, can subscribe to these."),
             code="operational_event_type",
             params={"names": ", ".join(operational)},
         )

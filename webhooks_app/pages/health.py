@@ -69,7 +69,7 @@ def sentences(webhook: Webhook) -> list[SafeString | str]:
         format_html(failing, time=moment(health.failing_since), number=health.given_up_count),
     ]
     if health.warned_at is not None:
-        found.append(format_html(gettext("Owner notified: {time}."), time=moment(health.warned_at)))
+        found.append(format_html(gettext("Account notified: {time}."), time=moment(health.warned_at)))
     return [*found, _outlook(webhook, health)]
 
 

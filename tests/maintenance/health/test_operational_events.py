@@ -114,7 +114,7 @@ def test_without_given_up_deliveries_there_are_no_further_queries(days, watcher,
 
 
 def test_an_account_cannot_subscribe_to_operational_events(owner):
-    with pytest.raises(ValidationError, match=f"{NAMES[0]}: only a webhook without an owner"):
+    with pytest.raises(ValidationError, match=f"{NAMES[0]}: only a webhook without an account"):
         make_webhook(owner, EVENT_TYPE, NAMES[0])
 
 
