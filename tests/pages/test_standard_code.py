@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hmac
 import os
 import shutil
 import subprocess
@@ -33,6 +35,14 @@ SIGNED = {
     "not signed": (False, "evt_1", 0, BODY, []),
 }
 """Whether a request is genuine, and the id, the age, the body and the keys of its signature. It has evt_1 and BODY."""
+
+STRANGE = {
+    "empty": "",
+    "not a number": "soon",
+    "negative": "-1",
+    "longer than numbers of Python may be": "1" * 5000,
+}
+"""Timestamps that no request of the service has, each sent with a signature of it."""
 
 DRIVERS = {
     "python": """
@@ -98,6 +108,13 @@ COMMANDS = {
 }
 
 
+def signature_of(timestamp: str) -> str:
+    """Return the signature of a request with this timestamp, whatever it is."""
+    key = base64.b64decode(OWN.removeprefix("whsec_"))
+    digest = hmac.new(key, f"evt_1.{timestamp}.".encode() + BODY, "sha256").digest()
+    return f"v1,{base64.b64encode(digest).decode()}"
+
+
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_code_tells_genuine_requests_from_others(language: str, tmp_path: Path) -> None:
     command, code, driver = COMMANDS[language], code_in(language, SCHEME), DRIVERS[language]
@@ -115,11 +132,14 @@ def test_the_code_tells_genuine_requests_from_others(language: str, tmp_path: Pa
         f"{now + age},{SCHEME.sign(Message(pk, '', now + age, body), keys)}\n"
         for _is_genuine, pk, age, body, keys in SIGNED.values()
     ]
+    lines += [f"{timestamp},{signature_of(timestamp)}\n" for timestamp in STRANGE.values()]
     environment = {**os.environ, "WEBHOOK_SECRET": OWN}
     done = subprocess.run(
         command, cwd=tmp_path, input="".join(lines), capture_output=True, text=True, check=False, env=environment
     )
 
     assert done.returncode == 0, done.stderr
-    found = dict(zip(SIGNED, (each.lower() == "true" for each in done.stdout.split()), strict=True))
-    assert found == {name: is_genuine for name, (is_genuine, *_signed) in SIGNED.items()}
+    names = [*SIGNED, *STRANGE]
+    found = dict(zip(names, (each.lower() == "true" for each in done.stdout.split()), strict=True))
+    expected = {name: is_genuine for name, (is_genuine, *_signed) in SIGNED.items()}
+    assert found == expected | dict.fromkeys(STRANGE, False)
