@@ -327,6 +327,26 @@ def test_customers_have_the_filters_of_the_console() -> None:
     assert {names.get(name, name) for name in of_console} - set(DeliveryFilterForm.base_fields) == {"owner"}
 
 
+@pytest.mark.parametrize(
+    ("state", "matched", "verb", "reason"),
+    [
+        ("done", 1, "cancel", "is done; an ended replay cannot be cancelled"),
+        ("done", 1, "start", "is done; only a ready replay can be started"),
+        ("ready", 0, "start", "found no event to send"),
+    ],
+)
+def test_a_step_that_a_replay_does_not_offer_is_not_asked(
+    amina: Customer, state: str, matched: int, verb: str, reason: str
+) -> None:
+    Replay.objects.update(state=state, matched=matched)
+
+    for method in (amina.client.get, amina.client.post):
+        page = method(amina.url("replay-step", amina.replay.pk, verb), follow=True)
+        assert page.redirect_chain == [(amina.url("replay", amina.replay.pk), 302)]
+        assert reason in text(page)
+    assert Replay.objects.get().state == state
+
+
 def test_the_page_of_a_replay_shows_the_latest_answer(amina: Customer) -> None:
     replay, event = amina.replay, amina.event
     Replay.objects.update(state="done", started_at=timezone.now(), matched=1, queued=1)

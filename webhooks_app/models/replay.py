@@ -88,6 +88,16 @@ class Replay(Audited):
     )
     """The steps that people take, each with the states that permit it."""
 
+    RULES: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {
+            "start": "replay_start_ready",
+            "pause": "replay_pause_running",
+            "resume": "replay_resume_halted",
+            "cancel": "replay_cancel_open",
+        }
+    )
+    """The reason why each of the ``STEPS`` is refused in other states."""
+
     class Outcome(models.TextChoices):
         """The outcome of an event at the webhook: the state of its newest delivery, or missed without one."""
 
@@ -207,7 +217,7 @@ class Replay(Audited):
         webhook is running.
         """
         with self.auditing(Action.REPLAY_STARTED):
-            self._require("start", "replay_start_ready")
+            self._require("start")
             self.cursor, self.examined = "", 0
             self._run()
 
@@ -215,7 +225,7 @@ class Replay(Audited):
     def resume(self) -> None:
         """Continue a paused or stopped replay, first with cancelled deliveries. Raise WebhookStateError otherwise."""
         with self.auditing(Action.REPLAY_RESUMED):
-            self._require("resume", "replay_resume_halted")
+            self._require("resume")
             self._go_back()
             self._run()
 
@@ -223,7 +233,7 @@ class Replay(Audited):
     def pause(self) -> None:
         """Stop queueing until it is resumed. Queued deliveries are sent. Raise WebhookStateError unless running."""
         with self.auditing(Action.REPLAY_PAUSED):
-            self._require("pause", "replay_pause_running")
+            self._require("pause")
             self._change_state(self.State.PAUSED)
 
     @atomic
@@ -233,7 +243,7 @@ class Replay(Audited):
         ``reason`` is for the owner.
         """
         with self.auditing(Action.REPLAY_CANCELLED, reason=reason):
-            self._require("cancel", "replay_cancel_open")
+            self._require("cancel")
             self._change_state(self.State.CANCELLED, reason=reason)
             self.deliveries.waiting().cancel("replay_cancelled")
             announce_deliveries(self.alias)  # workers skipped the others of the webhook meanwhile
@@ -246,10 +256,16 @@ class Replay(Audited):
         """Return True if the state permits one of the ``STEPS``, and it is not the start of nothing."""
         return self.permits(step) and (step != "start" or self.matched > 0)
 
-    def _require(self, step: str, rule: str) -> None:
+    def require_offered(self, step: str) -> None:
+        """Raise WebhookStateError unless ``offers`` returns True."""
+        self._require(step)
+        if not self.offers(step):
+            raise WebhookStateError(ReasonText("replay_start_nothing", id=self.id))
+
+    def _require(self, step: str) -> None:
         if not self.permits(step):
-            state = ReasonText(f"replay_{self.state}")
-            raise WebhookStateError(ReasonText("replay_state", id=self.id, state=state, rule=ReasonText(rule)))
+            state, rule = ReasonText(f"replay_{self.state}"), ReasonText(self.RULES[step])
+            raise WebhookStateError(ReasonText("replay_state", id=self.id, state=state, rule=rule))
 
     def _go_back(self) -> None:
         """Move the cursor back so that deliveries cancelled with the webhook are queued again."""

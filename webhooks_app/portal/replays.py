@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from django import forms
 from django.contrib import messages
-from django.http import Http404, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.translation import gettext_lazy as _
 
 from ..models import Delivery, Replay
@@ -156,6 +156,17 @@ class ReplayStepPage(ConfirmationPage):
     def confirmation(self) -> Confirmation:
         return self.step.confirmation
 
+    def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        return self._refused() or super().get(request, *args, **kwargs)
+
+    def _refused(self) -> HttpResponse | None:
+        """Return the answer to a step that the replay does not offer, with the reason; None if it offers it."""
+        replay, _step = replay_of(self), self.step
+        self.actor.require(REPLAY, self.owner.pk)
+        if self.perform(lambda: replay.require_offered(self.kwargs["verb"])):
+            return None
+        return redirect(self.url("replay", replay.pk))
+
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         replay, step = replay_of(self), self.step
         self.actor.require(REPLAY, self.owner.pk)
@@ -168,6 +179,8 @@ class ReplayStepPage(ConfirmationPage):
         )
 
     def carry_out(self, **reason: str) -> HttpResponse:
+        if refused := self._refused():
+            return refused
         replay, step = replay_of(self), self.step
         self.perform(lambda: step.operation(replay, actor=self.actor, **reason))
         return redirect(self.url("replay", replay.pk))
