@@ -143,3 +143,14 @@ def test_the_code_tells_genuine_requests_from_others(language: str, tmp_path: Pa
     found = dict(zip(names, (each.lower() == "true" for each in done.stdout.split()), strict=True))
     expected = {name: is_genuine for name, (is_genuine, *_signed) in SIGNED.items()}
     assert found == expected | dict.fromkeys(STRANGE, False)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_code_has_the_names_of_the_headers_of_a_subclass(language: str) -> None:
+    class OwnSignature(StandardSignature):
+        header_names = ("Acme-Id", "Acme-Time", "Acme-Signature")
+
+    code = code_in(language, OwnSignature()).lower().replace("_", "-")
+
+    assert all(name.lower() in code for name in OwnSignature.header_names)
+    assert not any(name.lower() in code for name in StandardSignature.header_names)

@@ -41,10 +41,10 @@ def receiver_for(schemes: Iterable[BaseSignature]) -> str:
 
 def code_in(language: str, scheme: BaseSignature) -> str:
     """Return the code in a language, with the names of the headers of the scheme."""
-    if isinstance(scheme, StandardSignature):
-        return _stored(f"standard_{language}")
-    code = _stored(language)
-    names = zip(NativeSignature.header_names, scheme.header_names, strict=False)
+    is_standard = isinstance(scheme, StandardSignature)
+    code = _stored(f"standard_{language}" if is_standard else language)
+    shipped = StandardSignature if is_standard else NativeSignature
+    names = zip(shipped.header_names, scheme.header_names, strict=False)
     for name, own in sorted(names, key=lambda pair: -len(pair[0])):  # one name is the beginning of another
         for spelling, replacement in zip(_spellings(name), _spellings(own), strict=True):
             code = code.replace(spelling, replacement)
