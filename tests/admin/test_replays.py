@@ -154,7 +154,7 @@ def test_the_latest_answer_is_shown_while_it_runs_and_after_it(superuser: Page, 
     assert "data-done" not in queued + text(waiting)  # the last deliveries are still on their way
     assert "data-done" in text(final)
     for page in (waiting, final):
-        assert all(shows(page, words) for words in ("Status 503", "47 ms", "thank you", replay.deliveries.get().pk))
+        assert all(shows(page, words) for words in ("Status 503", "47\xa0ms", "thank you", replay.deliveries.get().pk))
 
 
 def test_the_latest_answer_is_for_users_who_may_view_deliveries(

@@ -257,7 +257,7 @@ def _of_attempt(attempt: DeliveryAttempt, *, url: str, sent_to: str) -> Step:
     if attempt.response_status:
         facts.append(str(attempt.response_status))
     if attempt.duration_ms is not None:
-        facts.append(f"{grouped(attempt.duration_ms)} ms")
+        facts.append(f"{grouped(attempt.duration_ms)}\N{NO-BREAK SPACE}ms")
     what = gettext("Attempt %(number)d: %(facts)s") % {"number": attempt.number, "facts": ", ".join(facts)}
     return Step(
         kind="attempt",
