@@ -57,7 +57,7 @@ def test_a_receiver_runs_as_shown(amina: Customer, tmp_path: Path, kind: str, se
     ):
         challenge, event = (
             challenge_body("abc"),
-            b'{"id":"evt_1","type":"file.deleted","created":"2026-01-31T12:00:00Z","data":{}}',
+            EVENT,
         )
         verified = _sent(webhook, challenge, "webhook.verification")
         answers = [_sent(webhook, event, "file.deleted"), _sent(webhook, event, "file.deleted", secret="another one")]

@@ -38,8 +38,8 @@ from .test_routes import (
     everything,
     everything_permitted,
     paths_of,
+    refuses_changes,
     secrets,
-    statuses,
 )
 
 pytestmark = [pytest.mark.django_db, pytest.mark.only_on("sqlite", "postgresql", "mariadb")]
@@ -173,7 +173,7 @@ def test_a_link_for_reading_changes_nothing(amina: Customer, rights: tuple[str, 
 
     for name in ROUTES:
         for path in paths_of(name, amina, amina):
-            assert statuses(client, path) <= {200, 302, 403, 404, 405}
+            assert refuses_changes(client, path), path
     shown = client.get(amina.url("webhook", amina.webhook.pk)).text
 
     PortalLink.objects.update(data={})  # the messages of refusals
