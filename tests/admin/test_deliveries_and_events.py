@@ -18,6 +18,7 @@ from tests.support.plans import rows_read
 from tests.support.rows import emit_one, end_deliveries, make_webhook
 from webhooks_app.emission import emit
 from webhooks_app.models import Delivery, DeliveryAttempt, Event, QueueEntry, Webhook
+from webhooks_app.protocol.ids import new_id
 
 from .conftest import DATA, Page, shown_messages, shows, text
 
@@ -180,6 +181,13 @@ def test_a_redelivery_has_the_same_event_and_its_requester(superuser: Page, deli
     assert (again.event, again.requested_by, again.state) == (delivery.event, superuser.user, Delivery.State.PENDING)
     assert shown_messages(answer) == ["Redelivered the event."]
     assert LogEntry.objects.get().object_id == delivery.pk
+
+
+def test_a_redelivery_links_to_the_first_delivery_even_if_that_is_missing(superuser: Page, delivery: Delivery) -> None:
+    first = new_id("dlv")
+    Delivery.objects.filter(pk=delivery.pk).update(redelivery_of=first)
+
+    assert f"{first}</a>" in text(superuser.get("delivery", "change", delivery.pk))
 
 
 def test_selected_deliveries_are_redelivered_in_the_order_of_their_events(superuser: Page) -> None:

@@ -17,6 +17,7 @@ from tests.support.waiting import wait_until
 from webhooks_app import emit, forget_events, forget_owner, send_test_event
 from webhooks_app.conf import transport_options
 from webhooks_app.delivery.engine import Engine
+from webhooks_app.maintenance import forgetting
 from webhooks_app.models import (
     ApiKey,
     AuditEntry,
@@ -139,6 +140,19 @@ def test_single_events_are_deleted_with_their_deliveries(alice: Any) -> None:
     assert [entry.event_id for entry in QueueEntry.objects.all()] == [kept.pk]
     deliver()
     assert [delivery.state for delivery in webhook.deliveries.all()] == ["succeeded"]
+
+
+@pytest.mark.django_db
+def test_a_redelivery_that_remains_after_its_first_delivery_refers_to_none(alice: Any) -> None:
+    make_webhook(alice)
+    emit_one(alice)
+    Delivery.objects.update(state="given_up")
+    first = Delivery.objects.get()
+    again = first.redeliver()
+
+    forgetting.delete_rows("default", Delivery, [first.pk])
+
+    assert list(Delivery.objects.values_list("pk", "redelivery_of")) == [(again.pk, None)]
 
 
 @pytest.mark.django_db

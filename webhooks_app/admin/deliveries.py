@@ -333,7 +333,8 @@ class DeliveryAdmin(DeliveryPage, ExportingAdmin):
 
     @admin.display(description=_("redelivery of"))
     def redelivery_link(self, delivery: Delivery) -> SafeString | str:
-        return self._link(delivery.redelivery_of)
+        first = delivery.redelivery_of_id
+        return link_to_delivery(first, delivery_urls(self.admin_site.name)) if first else self.get_empty_value_display()
 
     @admin.display(description=_("replay"))
     def replay_link(self, delivery: Delivery) -> SafeString | str:

@@ -228,7 +228,7 @@ class Delivery(Masked):
         editable=False,
         on_delete=models.SET_NULL,
         related_name="+",
-        db_constraint=False,  # inserted while its event's row is locked, deleted with it
+        db_constraint=False,  # inserted while its event's row is locked; pruned with it, or set to NULL
         db_index=False,
     )
     requested_by = CurrentForeignKey(
