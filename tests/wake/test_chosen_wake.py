@@ -38,6 +38,25 @@ assert not found, found
 """
 
 
+ON_POSTGRESQL = """
+import sys
+import django
+from django.conf import settings
+settings.configure(
+    INSTALLED_APPS=["django.contrib.auth", "django.contrib.contenttypes", "rest_framework", "webhooks_app"],
+    DATABASES={"default": {"ENGINE": "django.db.backends.postgresql", "NAME": "unused"}},
+    SECRET_KEY="host",
+    ROOT_URLCONF="webhooks_app.api.urls",
+)
+django.setup()
+from webhooks_app.database.dialects import dialect_of
+from webhooks_app.delivery.engine import Engine
+dialect_of("default")
+found = {"idna", "sqlite3"} & set(sys.modules)
+assert not found, found
+"""
+
+
 class Doorbell(BaseWake):
     def wake(self, using: str, webhook_ids: Any) -> None:
         """Ring."""
@@ -74,8 +93,9 @@ def test_a_hosts_class_is_configured_by_its_path(settings: Any) -> None:
     assert configured_wake() is configured_wake()
 
 
-def test_a_host_without_celery_never_imports_it() -> None:
-    done = subprocess.run([sys.executable, "-c", NOTHING_IMPORTED], capture_output=True, text=True, check=False)
+@pytest.mark.parametrize("script", [NOTHING_IMPORTED, ON_POSTGRESQL], ids=["without celery", "on PostgreSQL"])
+def test_a_process_does_not_import_what_its_host_does_not_use(script: str) -> None:
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
 
     assert done.returncode == 0, done.stderr
     assert "webhooks_app.W003" not in done.stderr

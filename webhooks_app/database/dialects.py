@@ -14,7 +14,7 @@ from django.db import connections, models
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 SQLITE_BUSY = 5
-"""As in ``sqlite3``, which a process on another database need not import."""
+"""The value of ``sqlite3.SQLITE_BUSY``. Importing ``sqlite3`` would take memory in processes on other databases."""
 
 
 class TableEstimate(NamedTuple):
