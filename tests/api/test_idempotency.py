@@ -207,7 +207,7 @@ def test_the_workers_delete_expired_answers(api):
     StoredAnswer.objects.update(created_at=timezone.now() - timedelta(hours=25))
     create(api, key="new")
 
-    delete_expired("default", timezone.now(), {})
+    delete_expired("default", timezone.now())
 
     assert StoredAnswer.objects.count() == 1
 

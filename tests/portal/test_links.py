@@ -504,7 +504,7 @@ def test_expired_links_are_deleted(amina: Customer) -> None:
     portal_url(amina.user, expires=timedelta(hours=1))
     now = timezone.now() + timedelta(minutes=16)
 
-    delete_expired(PortalLink.objects.db, now, {})
+    delete_expired(PortalLink.objects.db, now)
 
     assert PortalLink.objects.count() == 1
 

@@ -212,6 +212,12 @@ def resolve_problems(using: str, now: datetime, facts: dict[str, Any]) -> float 
     return None
 
 
+def forget_expired(using: str, now: datetime, facts: dict[str, Any]) -> float | None:
+    """Delete the small and short-lived rows at the end of their retention."""
+    delete_expired(using, now)
+    return None
+
+
 JOBS = (
     Job(name="fold", every_seconds=5, run=fold_tallies),
     Job(name="health", every_seconds=60, run=judge_health),
@@ -221,7 +227,7 @@ JOBS = (
     Job(name="recent", every_seconds=RECENT_SECONDS, run=sum_up_recent),
     Job(name="problems", every_seconds=60, run=resolve_problems),
     Job(name="order", every_seconds=REPAIR_SECONDS, run=repair_groups),
-    Job(name="forget", every_seconds=60, run=delete_expired),
+    Job(name="forget", every_seconds=60, run=forget_expired),
 )
 
 

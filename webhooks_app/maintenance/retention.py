@@ -3,6 +3,8 @@
 An event is pruned with its deliveries and attempts: first the body and the attempts, after ``ATTEMPT_RETENTION_DAYS``,
 later everything. Its age is that of its youngest delivery, by the creation time in the identifier. Events with a
 pending delivery are not pruned.
+
+What is small or short-lived, such as roll-ups and links, the workers delete themselves every minute.
 """
 
 from __future__ import annotations
@@ -117,6 +119,15 @@ def prune(
             extra=asdict(pruned),
         )
     return pruning.pruned
+
+
+def delete_expired(using: str, now: datetime) -> None:
+    """Delete roll-ups, problems, stored answers and links at the end of their retention, and old worker processes."""
+    forget_old(using, now)
+    forget_problems(using, now)
+    StoredAnswer.objects.using(using).expired(now).delete()
+    PortalLink.objects.using(using).expired(now).delete()
+    WorkerProcess.objects.using(using).filter(seen_at__lt=now - PROCESSES_KEPT).delete()
 
 
 class _Pruning:
@@ -328,13 +339,3 @@ class _DryRun(_Pruning):
         webhooks = Webhook.objects.using(self._using).filter(deleted_at__lt=before)
         history = self._kept(before).filter(webhook=models.OuterRef("pk"))
         self._count(webhooks=webhooks.exclude(models.Exists(history)).count())
-
-
-def delete_expired(using: str, now: datetime, facts: dict[str, Any]) -> float | None:
-    """Delete roll-ups, problems, stored answers and links at the end of their retention, and processes long ended."""
-    forget_old(using, now)
-    forget_problems(using, now)
-    StoredAnswer.objects.using(using).expired(now).delete()
-    PortalLink.objects.using(using).expired(now).delete()
-    WorkerProcess.objects.using(using).filter(seen_at__lt=now - PROCESSES_KEPT).delete()
-    return None
