@@ -105,7 +105,7 @@ def test_no_page_shows_the_owner_a_duration_an_address_or_the_cause(
     pages = pages_of(member, fail(unverified, cause, kind=kind))
 
     assert "URL not reached" in pages
-    assert [words for words in (cause.message, "1234", "10.9.8.7", "HTTP/1.1 2") if words in pages] == []
+    assert [words for words in (cause.message, "1234", "1,234", "10.9.8.7", "HTTP/1.1 2") if words in pages] == []
 
 
 @pytest.mark.parametrize(("cause", "result"), CAUSES)
@@ -154,7 +154,7 @@ def test_users_who_manage_all_webhooks_see_the_cause(
     page = superuser.get("delivery", "change", delivery.pk)
 
     assert shows(page, cause.message)
-    assert "1234 ms" in text(page)
+    assert "1,234\xa0ms" in text(page)
     assert superuser.get("delivery", result=result, kind__exact="all").context["cl"].result_count == 1
     assert AuditEntry.objects.filter(action="webhook.verification_failed").exists()
 
@@ -166,7 +166,7 @@ def test_the_owner_of_a_verified_webhook_sees_the_cause_of_a_failed_test(member:
     page = member.get("delivery", "change", delivery.pk)
 
     assert shows(page, errors.not_connected(NAME).message)
-    assert "1234 ms" in text(page)
+    assert "1,234\xa0ms" in text(page)
 
 
 LINK = re.compile(r'(?:href|action|data-[a-z]*url)="([^"#]+)"')
