@@ -94,7 +94,7 @@ class Inboxes:
 
     def __init__(self) -> None:
         self._accounts: OrderedDict[str, deque[tuple[str, Received]]] = OrderedDict()
-        self._failing: set[str] = set()
+        self._failing: OrderedDict[str, None] = OrderedDict()
         self._lock = threading.Lock()
 
     def get(self, signed: str, name: str) -> Inbox:
@@ -111,7 +111,11 @@ class Inboxes:
 
     def switch(self, webhook_id: str, *, is_failing: bool) -> None:
         with self._lock:
-            (self._failing.add if is_failing else self._failing.discard)(webhook_id)
+            self._failing.pop(webhook_id, None)
+            if is_failing:
+                self._failing[webhook_id] = None
+            if len(self._failing) > MAX_ACCOUNTS * MAX_WEBHOOKS:
+                self._failing.popitem(last=False)
 
 
 inboxes = Inboxes()

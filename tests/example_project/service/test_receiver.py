@@ -309,3 +309,14 @@ def test_only_webhooks_with_the_url_of_their_account_lead_to_the_receiver(client
 
     assert [page.status_code for page in pages] == [200, 200, 200]
     assert ["See what it received" in page.content.decode() for page in pages] == [not tail, False, False]
+
+
+def test_the_number_of_webhooks_that_fail_on_purpose_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(receiver, "MAX_ACCOUNTS", 1)
+    monkeypatch.setattr(receiver, "MAX_WEBHOOKS", 2)
+    inboxes = receiver.Inboxes()
+
+    for name in ("first", "second", "second", "third"):
+        inboxes.switch(name, is_failing=True)
+
+    assert [inboxes.get("", name).is_failing for name in ("first", "second", "third")] == [False, True, True]
