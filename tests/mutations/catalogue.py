@@ -317,14 +317,14 @@ MUTATIONS = (
         "delivery/recording.py",
         "webhook.status != Webhook.Status.PENDING or webhook.url != item.claim.lane.url",
         "webhook.status != Webhook.Status.PENDING",
-        "delivery/test_recorder.py",
+        "delivery/test_recording.py",
     ),
     Mutation(
         "failed-handshake-activates",
         "delivery/recording.py",
         "    if item.step.state == State.SUCCEEDED:\n        webhook.activate()",
         "    if True:\n        webhook.activate()",
-        "delivery/test_recorder.py",
+        "delivery/test_recording.py",
     ),
     Mutation(
         "lost-retry-at-once",
