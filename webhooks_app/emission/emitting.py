@@ -1,4 +1,7 @@
-"""The functions that record events and their deliveries: the public ones, and the one for operational events."""
+"""The functions that record events and their deliveries.
+
+These are the public ones, and those for test events and operational events.
+"""
 
 from __future__ import annotations
 
@@ -127,7 +130,7 @@ def emit(
         found, data, owner=owner, occurred_at=occurred_at, references=references, ordering_key=ordering_key
     )
     using = router.db_for_write(Event)
-    with _writing(event, using, in_one_statement=is_one_statement(using)):
+    with _recording(event, using, in_one_statement=is_one_statement(using)):
         _announce(using, (event, insert_event(event, using)))
     return event
 
@@ -150,7 +153,7 @@ def emit_many(new_events: Iterable[NewEvent[Any]]) -> list[Event]:
         return []
     using = router.db_for_write(Event)
     is_alone = len(pairs) == 1 and pairs[0][0].idempotency_key is None and is_one_statement(using)
-    with _writing(pairs[0][1], using, in_one_statement=is_alone, savepoint=True):
+    with _recording(pairs[0][1], using, in_one_statement=is_alone, savepoint=True):
         events, conflicts = _record(using, pairs)
         if conflicts:
             raise InvalidBatchError(conflicts)
@@ -159,7 +162,7 @@ def emit_many(new_events: Iterable[NewEvent[Any]]) -> list[Event]:
 
 def _emit_once(new: NewEvent[Any]) -> Event:
     event, using = new.unsaved(), router.db_for_write(Event)
-    with _writing(event, using, savepoint=True):
+    with _recording(event, using, savepoint=True):
         events, conflicts = _record(using, [(new, event)])
         if conflicts:
             raise conflicts[0]
@@ -213,7 +216,7 @@ def new_test_event(webhook: Webhook, event_type: str, data: EventData | None = N
 def queue_test(event: Event, webhook: Webhook) -> Delivery:
     """Save a test event and its only delivery in the caller's transaction."""
     using = router.db_for_write(Event)
-    with _writing(event, using):
+    with _recording(event, using):
         event.save(using=using, force_insert=True)
         delivery = Delivery.objects.using(using).queue(event=event, webhook=webhook, kind=Delivery.Kind.TEST)
         webhook.audit(Action.WEBHOOK_TESTED, {"event_type": [None, event.type], "delivery": [None, delivery.pk]})
@@ -329,7 +332,7 @@ def _refuse_event_loop() -> None:
 
 
 @contextmanager
-def _writing(event: Event, using: str, *, in_one_statement: bool = False, savepoint: bool = False) -> Iterator[None]:
+def _recording(event: Event, using: str, *, in_one_statement: bool = False, savepoint: bool = False) -> Iterator[None]:
     """Write in the caller's transaction, or in a new one; raise TransactionManagementError if the caller's is broken.
 
     A single statement in autocommit mode needs no transaction, which saves the round trips of BEGIN and COMMIT. With
