@@ -30,7 +30,7 @@ HEIGHTS = {
     "webhook": 1000,
     "event": 910,
     "delivery": 1100,
-    "recovery": 500,
+    "replay": 500,
     "event-type": 1100,
     "link": 240,
 }
@@ -95,6 +95,6 @@ def test_every_page_of_the_guide_has_its_picture_taken(
         tab.goto(f"{live_server.url}{account}webhooks/{broken.pk}/recover/")
         tab.get_by_role("button", name="Count them").click()
         expect(tab.get_by_role("button", name="Send them")).to_be_visible()
-        take("recovery")
+        take("replay")
         take("link", portal_url(alice, rights=("read", "manage")))
         assert problems == []
