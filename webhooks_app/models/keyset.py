@@ -19,7 +19,7 @@ from django.db.models import Func, OuterRef, QuerySet, Subquery, Value
 from ..database.dialects import dialect_of
 from ..database.sql import OuterId, Query, compiled, for_each, joined
 
-HORIZON = 2000
+HORIZON = 2500
 """Maximum number of rows that one page examines for a filter."""
 
 MAX_RANGES = 200
