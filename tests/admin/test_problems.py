@@ -201,7 +201,7 @@ def test_a_page_reads_a_bounded_number_of_rows(superuser: Page, new_webhook: Any
     now = timezone.now()
     webhook = new_webhook(None)
     seen = {"result": "http_status", "first_seen_at": now, "last_seen_at": now, "opened_at": now}
-    codes = range(1, HORIZON + 2000)
+    codes = range(1, 4 * HORIZON)
     rows = [Problem(id=new_id("prb"), webhook=webhook, code=code, **seen) for code in codes]
     Problem.objects.bulk_create(rows, batch_size=2000)
     with connection.cursor() as cursor:
