@@ -10,7 +10,7 @@ from django.db import connection, connections, transaction
 from pydantic import BaseModel
 
 from webhooks_app import EventType, NewEvent, emit, emit_many
-from webhooks_app.emission.outbox import find_committed
+from webhooks_app.emission.emitting import find_committed
 from webhooks_app.event_types import registry
 from webhooks_app.exceptions import IdempotencyConflictError, InvalidBatchError, InvalidEventDataError
 from webhooks_app.models import Delivery, Event, IdempotencyKey

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
 
 from asgiref.sync import sync_to_async
 from django.core.exceptions import SynchronousOnlyOperation
-from django.db import InternalError, connections, router, transaction
+from django.db import InternalError, connections, models, router, transaction
 from django.dispatch import Signal
 from pydantic import BaseModel
 
@@ -37,14 +37,7 @@ from ..owners import event_types_for
 from ..routing import Reason, RoutedEvent, admits, webhooks_for
 from ..signals import deliveries_created, event_emitted
 from .events import check_key, new_event
-from .outbox import (
-    Queued,
-    claim_key,
-    find_committed,
-    insert_event,
-    insert_events,
-    is_one_statement,
-)
+from .outbox import Queued, insert_event, insert_events, is_one_statement
 
 if TYPE_CHECKING:
     from .events import EventData
@@ -52,6 +45,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("webhooks_app.emission")
 
 M = TypeVar("M", bound=BaseModel)
+Row = TypeVar("Row", bound=models.Model)
 Happening = TypeVar("Happening", bound=Callable[..., tuple[Any, Mapping[str, Any] | BaseModel] | None])
 """A function of a signal's arguments that returns the owner and the data of an event, or None for no event."""
 
@@ -183,7 +177,7 @@ def _record(
     # In a fixed order, so that two batches with the same keys do not deadlock.
     for index, key in sorted(keys.items(), key=lambda item: item[1].pk):
         try:
-            ids[index] = claim_key(key, using)
+            ids[index] = _claim_key(key, using)
         except IdempotencyConflictError as error:
             conflicts[index] = error
     if conflicts:
@@ -199,6 +193,26 @@ def _record(
 
 aemit = sync_to_async(emit)
 aemit_many = sync_to_async(emit_many)
+
+
+def _claim_key(claimed: IdempotencyKey, using: str) -> str:
+    """Claim an unsaved idempotency key within a transaction; return the id of the event that has it.
+
+    Waits for other transactions that claimed the key. Raises IdempotencyConflictError if that event has other content.
+    """
+    saved = None
+    while saved is None:  # pruning may delete the key between the two statements
+        IdempotencyKey.objects.using(using).bulk_create([claimed], ignore_conflicts=True)
+        saved = find_committed(IdempotencyKey, claimed.pk, using)
+    if differences := claimed.differences(saved):
+        raise IdempotencyConflictError(claimed.key, saved.event_id, differences)
+    return saved.event_id
+
+
+def find_committed(model: type[Row], pk: Any, using: str) -> Row | None:
+    """Return a row, even if it is newer than the snapshot of a repeatable read; None if it is deleted."""
+    rows = model._default_manager.using(using).filter(pk=pk)
+    return rows.first() or rows.select_for_update().first()
 
 
 def new_test_event(webhook: Webhook, event_type: str, data: EventData | None = None) -> Event:

@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import groupby, zip_longest
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from django.db import connections, models
 from django.db.models.functions import MD5, Cast, Concat, Substr
@@ -19,15 +19,12 @@ from django.db.models.functions import MD5, Cast, Concat, Substr
 from ..conf import known_policies, retry_policy
 from ..database.dialects import dialect_of
 from ..database.sql import PreparedStatement, Slot, UtcNow, fill, with_names
-from ..exceptions import IdempotencyConflictError
-from ..models import Delivery, Event, EventReference, IdempotencyKey, QueueEntry, Webhook
+from ..models import Delivery, Event, EventReference, QueueEntry, Webhook
 from ..models.fields import IdField
 from ..models.order import Order, OrderNumber, group_of, number_sql
 from ..protocol.ids import RANDOM_HEX_DIGITS, time_digits
 from ..retry import BaseRetryPolicy, pack_policy
 from ..routing import RoutedEvent, Verdict, judge, webhooks_for
-
-Row = TypeVar("Row", bound=models.Model)
 
 UNPREPARED_EVENTS = 5
 """Events of a connection before the statement is prepared. Many connections of web processes serve one request."""
@@ -177,26 +174,6 @@ def _with(verdict: Verdict, verdicts: Mapping[Any, Verdict]) -> list[Any]:
 def is_one_statement(using: str) -> bool:
     """Return True if ``insert_event`` needs no transaction around it."""
     return dialect_of(using).inserts_in_with
-
-
-def claim_key(claimed: IdempotencyKey, using: str) -> str:
-    """Claim an unsaved idempotency key within a transaction; return the id of the event that has it.
-
-    Waits for other transactions that claimed the key. Raises IdempotencyConflictError if that event has other content.
-    """
-    saved = None
-    while saved is None:  # pruning may delete the key between the two statements
-        IdempotencyKey.objects.using(using).bulk_create([claimed], ignore_conflicts=True)
-        saved = find_committed(IdempotencyKey, claimed.pk, using)
-    if differences := claimed.differences(saved):
-        raise IdempotencyConflictError(claimed.key, saved.event_id, differences)
-    return saved.event_id
-
-
-def find_committed(model: type[Row], pk: Any, using: str) -> Row | None:
-    """Return a row, even if it is newer than the snapshot of a repeatable read; None if it is deleted."""
-    rows = model._default_manager.using(using).filter(pk=pk)
-    return rows.first() or rows.select_for_update().first()
 
 
 @lru_cache(maxsize=32)

@@ -1,7 +1,7 @@
 """Links to the customers' pages, and the sessions that they open.
 
 A link is a row from its creation, so that it can be revoked before it is used, and so that one UPDATE decides which of
-two simultaneous requests opens it. An opened link is a session. Neither the text of a link nor that of a session is
+two simultaneous requests opens it: ``open_link`` in ``operations``. An opened link is a session. Neither the text of a link nor that of a session is
 stored: the first is signed, and the second only compared by its digest.
 """
 
@@ -20,7 +20,7 @@ from django.utils.translation import gettext_lazy as _
 
 from ..database.sql import writing
 from ..owners import Access
-from .audit import Action, Audited
+from .audit import Audited
 from .base import BaseQuerySet
 from .fields import CompactJSONField, CurrentForeignKey, IdField, OwnerField
 
@@ -35,7 +35,8 @@ def _signer() -> signing.Signer:
     return signing.Signer(salt=SALT, fallback_keys=[])
 
 
-def _digest(session: str) -> str:
+def digest_of(session: str) -> str:
+    """Return what is stored of the text of a session."""
     return salted_hmac(f"{SALT}.session", session, algorithm="sha256").hexdigest()
 
 
@@ -56,7 +57,7 @@ class PortalLinkQuerySet(BaseQuerySet["PortalLink"]):
 
     def with_session(self, session: str) -> PortalLink | None:
         """Return the opened link with this session, until it ends."""
-        return self._valid().filter(digest=_digest(session)).first()
+        return self._valid().filter(digest=digest_of(session)).first()
 
     def _valid(self) -> Self:
         return self.filter(expires_at__gt=timezone.now()).select_related("owner", "user").order_by()
@@ -114,19 +115,6 @@ class PortalLink(Audited):
         for name in self.rights:
             access |= Access[name.upper()]
         return access
-
-    def open(self, session: str, *, is_framed: bool) -> bool:
-        """Begin a session, or return False if another request has opened the link, or it has expired."""
-        now = timezone.now()
-        values = {"opened_at": now, "expires_at": now + SESSION_AGE, "digest": _digest(session), "is_framed": is_framed}
-        with writing(self.alias, PortalLink):
-            unopened = PortalLink.objects.using(self.alias).filter(pk=self.pk, digest=None, expires_at__gt=now)
-            if not unopened.update(**values):
-                return False
-            self.audit(Action.LINK_OPENED, {"rights": [None, list(self.rights)]})
-        for name, value in values.items():
-            setattr(self, name, value)
-        return True
 
     def keep(self, name: str, change: Callable[[Any], Any]) -> None:
         """Store a value for the pages of this session, made from the present one; None removes it.

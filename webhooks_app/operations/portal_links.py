@@ -10,11 +10,13 @@ from typing import Any
 
 from django.db import router
 from django.urls import Resolver404, get_script_prefix, resolve, reverse
+from django.utils import timezone
 
 from ..database.sql import current, writing
 from ..encryption import Masked
 from ..models import PortalLink
 from ..models.audit import Action, Via, acting
+from ..models.portal_link import SESSION_AGE, digest_of
 from ..owners import Access, BaseOwners, owners
 from .actors import PROJECT, BaseActor, Member, access_of
 from .rights import CREATE_LINK, FORGET_OWNER, rights_within
@@ -106,10 +108,18 @@ def _is_page(owner: Any, page: str) -> bool:
 
 
 def open_link(link: PortalLink, *, is_framed: bool) -> Masked | None:
-    """Begin the session of a link and return its text; None if the link was opened before."""
-    text = Masked(token_urlsafe(32))
-    with acting(_session(link).actor):
-        return text if link.open(text, is_framed=is_framed) else None
+    """Begin the session of a link and return its text; None if the link was opened before, or has expired.
+
+    Of two requests at the same moment, the database lets one change the row.
+    """
+    text, now = Masked(token_urlsafe(32)), timezone.now()
+    unopened = PortalLink.objects.using(link.alias).filter(pk=link.pk, digest=None, expires_at__gt=now)
+    ends_at = now + SESSION_AGE
+    with acting(_session(link).actor), writing(link.alias, PortalLink):
+        if not unopened.update(opened_at=now, expires_at=ends_at, digest=digest_of(text), is_framed=is_framed):
+            return None
+        link.audit(Action.LINK_OPENED, {"rights": [None, list(link.rights)]})
+    return text
 
 
 def session_of(text: str) -> LinkSession | None:
