@@ -28,6 +28,7 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.csrf import csrf_exempt
 from django.views.generic import FormView, TemplateView
 
+from ..conf import settings
 from ..database.sql import current
 from ..error_reports import hide_values
 from ..exceptions import InvalidOwnerError, WebhooksError
@@ -39,7 +40,7 @@ from ..operations.rights import CREATE_KEY, REGISTER_WEBHOOK, UPDATE_WEBHOOK, VI
 from ..owners import Access, owners, parse_key
 from ..pages.confirmations import Confirmation, ReasonForm
 from ..pages.reasons import REFUSALS, as_form_error
-from .visits import Visit, begin, harden, is_framed, with_csrf
+from .visits import Visit, begin, is_framed, with_csrf
 
 __all__ = ["AccountPage", "FormPage", "SafePage", "WebhookFormPage"]
 
@@ -55,6 +56,9 @@ PER_PAGE = 50
 
 ZONE_COOKIE = "webhooks_timezone"
 ZONE_NAME = re.compile(r"[A-Za-z0-9_+-]{1,30}(/[A-Za-z0-9_+-]{1,30}){0,2}")
+
+NONE = "'none'"
+SELF = "'self'"
 
 ENDED = _("Your visit to these pages has ended. Ask for a new link, or log in.")
 
@@ -107,6 +111,19 @@ class ZonedResponse(TemplateResponse):
     def rendered_content(self) -> str:
         with in_zone_of(self._request):
             return super().rendered_content
+
+
+def harden(response: HttpResponseBase, *, may_be_framed: bool) -> None:
+    """Add the headers of all pages. Without a policy of ours, nothing would limit the sites of a frame."""
+    ancestors = settings.PORTAL_FRAME_ANCESTORS if may_be_framed and settings.PORTAL_CSP else NONE
+    response.headers["Cache-Control"] = "no-store, private"
+    response.headers.setdefault("Referrer-Policy", "same-origin")
+    if settings.PORTAL_CSP:
+        response.headers["Content-Security-Policy"] = f"{settings.PORTAL_CSP}; frame-ancestors {ancestors}"
+    if ancestors in (NONE, SELF):
+        response.headers["X-Frame-Options"] = "DENY" if ancestors == NONE else "SAMEORIGIN"
+    else:  # The header cannot name an origin, and Django's middleware would refuse them all.
+        response.xframe_options_exempt = True  # type: ignore[attr-defined]
 
 
 class SafePage(TemplateView):

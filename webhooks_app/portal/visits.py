@@ -1,4 +1,4 @@
-"""Visits by link: the cookie of the session, its CSRF secret, its messages, and the frames that may show the pages."""
+"""Visits by link: the cookie of the session, its CSRF secret and its messages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from django.urls import reverse
 from django.utils.crypto import salted_hmac
 from django.views.decorators.csrf import csrf_protect
 
-from ..conf import settings
 from ..models import PortalLink
 from ..models.portal_link import SESSION_AGE
 from ..operations.portal_links import LinkSession, session_of
@@ -27,8 +26,6 @@ COOKIE = "webhooks_portal_token"
 """The cookie of a session. Django hides cookies with this word in error reports, even those of other views."""
 
 FRAMES = ("iframe", "frame", "embed", "object")
-NONE = "'none'"
-SELF = "'self'"
 
 
 class Visit:
@@ -121,19 +118,6 @@ def _send_no_cookie(request: HttpRequest) -> None:
 def is_framed(request: HttpRequest) -> bool:
     """Return True for the page of a frame. Browsers send the header over HTTPS and from the loopback interface."""
     return request.headers.get("Sec-Fetch-Dest") in FRAMES
-
-
-def harden(response: HttpResponseBase, *, may_be_framed: bool) -> None:
-    """Add the headers of all pages. Without a policy of ours, nothing would limit the sites of a frame."""
-    ancestors = settings.PORTAL_FRAME_ANCESTORS if may_be_framed and settings.PORTAL_CSP else NONE
-    response.headers["Cache-Control"] = "no-store, private"
-    response.headers.setdefault("Referrer-Policy", "same-origin")
-    if settings.PORTAL_CSP:
-        response.headers["Content-Security-Policy"] = f"{settings.PORTAL_CSP}; frame-ancestors {ancestors}"
-    if ancestors in (NONE, SELF):
-        response.headers["X-Frame-Options"] = "DENY" if ancestors == NONE else "SAMEORIGIN"
-    else:  # The header cannot name an origin, and Django's middleware would refuse them all.
-        response.xframe_options_exempt = True  # type: ignore[attr-defined]
 
 
 class PartitionedMorsel(Morsel[str]):
