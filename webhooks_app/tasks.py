@@ -24,8 +24,8 @@ from .models import Webhook
 from .operations.actors import PROJECT
 from .operations.lifecycle import start_verification
 from .wake.background import background
-from .wake.base import FoldedCall
 from .wake.celery import CeleryWake
+from .wake.messages import FoldedCall
 
 logger = logging.getLogger("webhooks_app.delivery")
 

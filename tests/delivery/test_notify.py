@@ -14,9 +14,10 @@ from django.db import OperationalError, connection, connections
 from webhooks_app.conf import transport_options
 from webhooks_app.database.clock import DatabaseClock
 from webhooks_app.delivery.engine import Engine
-from webhooks_app.delivery.looks import CHANNEL, NotifyEvent, NotifyRate, PollSchedule, notify
+from webhooks_app.delivery.looks import CHANNEL, NotifyEvent, PollSchedule
 from webhooks_app.transport.memory import MemoryTransport
 from webhooks_app.wake import waking_workers
+from webhooks_app.wake.messages import NotifyRate, notify
 
 from ..support.engines import at_work
 from ..support.rows import emit_one
@@ -80,9 +81,10 @@ def test_new_deliveries_are_sent_even_if_the_engines_clock_lags(alice, webhook, 
 def test_deliveries_after_the_suspension_of_notifications_are_sent(alice, webhook, settings, monkeypatch):
     rate = NotifyRate()
     rate._tokens, rate._at = 0.0, time.monotonic() + 60
-    monkeypatch.setattr("webhooks_app.delivery.looks._rate", rate)
+    monkeypatch.setattr("webhooks_app.wake.messages._rate", rate)
     # longer than required on a busy machine
-    monkeypatch.setattr("webhooks_app.delivery.looks.UNNOTIFIED_SECONDS", 10.0)
+    for side in ("delivery.looks", "wake.messages"):
+        monkeypatch.setattr(f"webhooks_app.{side}.UNNOTIFIED_SECONDS", 10.0)
     with asleep(alice, settings) as transport:
         emit_one(alice)
 
@@ -124,8 +126,8 @@ def test_a_notification_contains_the_webhooks():
 
 
 def test_a_process_with_many_commits_announces_the_suspension(monkeypatch):
-    monkeypatch.setattr("webhooks_app.delivery.looks._rate", NotifyRate())
-    monkeypatch.setattr("webhooks_app.delivery.looks.PER_SECOND", 0.0)
+    monkeypatch.setattr("webhooks_app.wake.messages._rate", NotifyRate())
+    monkeypatch.setattr("webhooks_app.wake.messages.PER_SECOND", 0.0)
     with connection.cursor() as cursor:
         cursor.execute(f"LISTEN {CHANNEL}")
         for number in range(80):
@@ -139,7 +141,7 @@ def test_a_process_with_many_commits_announces_the_suspension(monkeypatch):
 
 def test_notifications_stay_suspended_while_commits_exceed_their_rate(monkeypatch):
     now = 1000.0
-    monkeypatch.setattr("webhooks_app.delivery.looks.time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr("webhooks_app.wake.messages.time", SimpleNamespace(monotonic=lambda: now))
     rate = NotifyRate()
 
     def prefixes(*, per_second):

@@ -10,8 +10,8 @@ import pytest
 from django.db import connection
 
 from webhooks_app.wake import BaseWake, configured_wake
-from webhooks_app.wake.base import NotifyWake
 from webhooks_app.wake.celery import CeleryWake
+from webhooks_app.wake.messages import NotifyWake
 
 NOTHING_IMPORTED = """
 import sys

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from webhooks_app.wake.base import FoldedCall
+from webhooks_app.wake.messages import FoldedCall
 
 
 class Calls:
@@ -49,7 +49,7 @@ import os, time
 os.environ["DJANGO_SETTINGS_MODULE"] = "tests.settings"
 import django
 django.setup()
-from webhooks_app.wake.base import FoldedCall
+from webhooks_app.wake.messages import FoldedCall
 FoldedCall(lambda: (time.sleep({call_seconds}), print("made", flush=True)), patience_seconds=3)()
 """
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)

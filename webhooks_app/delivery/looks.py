@@ -6,7 +6,6 @@ PostgreSQL notifies a waiting engine of commits, and other databases are polled.
 from __future__ import annotations
 
 import heapq
-import logging
 import math
 import os
 import select
@@ -14,7 +13,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from contextlib import closing, suppress
 from datetime import datetime
 from typing import Any, Protocol
@@ -25,8 +24,6 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from ..database.clock import Clock
 from ..database.dialects import dialect_of
 from .sql import sql_for
-
-logger = logging.getLogger("webhooks_app.wake")
 
 LINGER_SECONDS = 0.25
 """How long an idle engine continues to query, so that new work need not wake it. If the database notifies of commits,
@@ -44,13 +41,8 @@ UNNOTIFIED_SECONDS = 0.1
 
 CHANNEL = "webhooks_app_due"
 
-MAX_NAMED = 200
-"""Webhooks per notification, whose payload is limited to 8,000 bytes."""
-
 MORE_FOLLOW = "+"
 """Prefix of the payload if the process commits so often that it suspends notifications."""
-
-PER_SECOND, BURST = 500.0, 50.0
 
 POLL_EVERY_SECONDS = 0.04
 
@@ -174,47 +166,6 @@ class PollSchedule:
 
 def _next_look(is_complete: bool) -> float:
     return LINGER_SECONDS if is_complete else LOOK_EVERY_SECONDS_LISTENING
-
-
-class NotifyRate:
-    """The rate limit of a process for notifications. Above it, engines query often enough without them."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._tokens = BURST
-        self._at = -math.inf
-        self._quiet_until = -math.inf
-
-    def take(self) -> str | None:
-        """Return the prefix of the payload for a commit now, or None to omit the notification.
-
-        Omitted ones count, so that notifications stay suspended while commits exceed the rate.
-        """
-        now = time.monotonic()
-        with self._lock:
-            tokens = min(BURST, self._tokens + (now - self._at) * PER_SECOND)
-            self._tokens, self._at = max(0.0, tokens - 1), now
-            if now < self._quiet_until:
-                return None
-            if tokens >= 1:
-                return ""
-            self._quiet_until = now + UNNOTIFIED_SECONDS
-            return MORE_FOLLOW
-
-
-_rate = NotifyRate()
-
-
-def notify(using: str, webhook_ids: Collection[str] = ()) -> None:
-    """Notify engines that these webhooks, or any without ids, have due deliveries. Do nothing on other databases."""
-    if not dialect_of(using).can_notify or (prefix := _rate.take()) is None:
-        return
-    named = ",".join(pk[-32:] for pk in webhook_ids) if len(webhook_ids) <= MAX_NAMED else ""
-    try:
-        with connections[using].cursor() as cursor:
-            cursor.execute("SELECT pg_notify(%s, %s)", [CHANNEL, prefix + named])
-    except (DatabaseError, InterfaceError) as error:
-        logger.debug("No notification was sent: %s", error)
 
 
 class NotifyEvent:

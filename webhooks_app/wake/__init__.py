@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .base import BaseMessageWake, BaseWake, waking_workers
+from .base import BaseWake, waking_workers
 from .base import configured_wake as configured_wake
+from .messages import BaseMessageWake
 
 if TYPE_CHECKING:
     from .background import deliver_in_background as deliver_in_background

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from celery import current_app
 
-from .base import BaseMessageWake
+from .messages import BaseMessageWake
 
 TASK = "webhooks_app.deliver_due"
 

@@ -8,7 +8,7 @@ except ImportError:  # before Django 6.0
     from django_tasks import task  # type: ignore[no-redef,assignment,unused-ignore]
 
 from .background import deliver_in_background
-from .base import BaseMessageWake
+from .messages import BaseMessageWake
 
 
 @task
