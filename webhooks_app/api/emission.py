@@ -26,8 +26,7 @@ from ..exceptions import (
     WebhooksError,
 )
 from ..models import ApiKey, Event
-from ..models.event import MAX_KEY_LENGTH, MAX_REFERENCE_LENGTH, MAX_REFERENCES
-from ..models.order import MAX_ORDERING_KEY_LENGTH
+from ..models.event import MAX_KEY_LENGTH, MAX_ORDERING_KEY_LENGTH, MAX_REFERENCE_LENGTH, MAX_REFERENCES
 from ..operations.actors import BaseActor, ServiceCaller
 from ..operations.sending import emit_events
 from ..owners import owners_by_key, parse_key

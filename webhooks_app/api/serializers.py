@@ -12,8 +12,8 @@ from ..exceptions import UnknownEventTypeError
 from ..models import ApiKey, AuditEntry, Delivery, Event, Webhook, WebhookHealth
 from ..models.audit import Action, Via
 from ..models.limits import MAX_EVENT_TYPES, MAX_RATE, MAX_SECRET_OVERLAP, MAX_SIGNATURES, MIN_RATE, most_in_flight
-from ..models.order import Order
 from ..models.own_headers import REDACTED
+from ..models.webhook import Order
 from ..operations.rotation import warning_about_key
 from ..owners import event_types_for
 from ..protocol.json_data import format_time

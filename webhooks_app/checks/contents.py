@@ -18,7 +18,7 @@ from ..encryption import DERIVED, is_key
 from ..event_types import registry
 from ..filters import FILTER_OPERATORS
 from ..implementations import Implementations
-from ..models.order import Order
+from ..models.webhook import Order
 from ..owners import OWNERS, owner_model
 from ..retry import RETRY_POLICIES
 from ..signatures import SIGNATURES

@@ -19,7 +19,7 @@ from ..exceptions import WebhooksError
 from ..models import Delivery, Webhook
 from ..models.hold import permitted_kinds
 from ..models.limits import LONG_AGO, RateLimit
-from ..models.order import Order
+from ..models.webhook import Order
 from ..reasons import ReasonText
 from ..signatures import Headers
 from .outcome import AttemptLog, NextStep

@@ -20,8 +20,7 @@ from ..database.clock import now
 from ..event_types import EventType
 from ..exceptions import InvalidEventDataError
 from ..models import Event
-from ..models.event import MAX_KEY_LENGTH, MAX_REFERENCE_LENGTH, MAX_REFERENCES
-from ..models.order import MAX_ORDERING_KEY_LENGTH
+from ..models.event import MAX_KEY_LENGTH, MAX_ORDERING_KEY_LENGTH, MAX_REFERENCE_LENGTH, MAX_REFERENCES
 from ..owners import owners
 from ..protocol.json_data import MAX_DEPTH, Path, dotted, encode_valid
 from ..reasons import ReasonText

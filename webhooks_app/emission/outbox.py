@@ -21,7 +21,8 @@ from ..database.dialects import dialect_of
 from ..database.sql import PreparedStatement, Slot, UtcNow, fill, with_names
 from ..models import Delivery, Event, EventReference, QueueEntry, Webhook
 from ..models.fields import IdField
-from ..models.order import Order, OrderNumber, group_of, number_sql
+from ..models.order import OrderNumber, group_of, number_sql
+from ..models.webhook import Order
 from ..protocol.ids import RANDOM_HEX_DIGITS, time_digits
 from ..retry import BaseRetryPolicy, pack_policy
 from ..routing import RoutedEvent, Verdict, judge, webhooks_for

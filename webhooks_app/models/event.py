@@ -23,9 +23,9 @@ from ..protocol.ids import first_id_at
 from ..reasons import ReasonText
 from .base import BaseModel, BaseQuerySet
 from .fields import IdField, OwnerField, PartialIndex
-from .order import MAX_ORDERING_KEY_LENGTH
 
 MAX_KEY_LENGTH = 255
+MAX_ORDERING_KEY_LENGTH = 100
 MAX_REFERENCES = 8
 MAX_REFERENCE_LENGTH = 100
 

@@ -18,10 +18,9 @@ from .delivery import Delivery
 from .fields import IdField
 from .lane import FAST_SECONDS
 from .limits import LONG_AGO, RateLimit
-from .order import Order
 from .queue import QueueEntry
 from .status import PROBES, WebhookState, stop_reason
-from .webhook import Webhook
+from .webhook import Order, Webhook
 
 
 class HoldReason(models.TextChoices):

@@ -1,7 +1,7 @@
 """Links to the customers' pages, and the sessions that they open.
 
 A link is a row from its creation, so that it can be revoked before it is used, and so that one UPDATE decides which of
-two simultaneous requests opens it: ``open_link`` in ``operations``. An opened link is a session. Neither the text of a link nor that of a session is
+two simultaneous requests opens it. An opened link is a session. Neither the text of a link nor that of a session is
 stored: the first is signed, and the second only compared by its digest.
 """
 

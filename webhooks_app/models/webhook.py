@@ -32,10 +32,15 @@ from .base import BaseQuerySet, atomic
 from .disclosure import UNREACHABLE_MESSAGE
 from .fields import CompactJSONField, IdField, OwnerField, PartialIndex
 from .limits import MAX_IN_FLIGHT, MAX_RATE, MIN_RATE, check_event_types
-from .order import Order
 from .own_headers import OwnHeaders
 from .status import DeliveryKind, StatusRules
 from .webhook_secret import SigningKey, SigningSecret
+
+
+class Order(models.TextChoices):
+    NONE = "none", _("none: deliveries are sent as soon as possible")
+    WEBHOOK = "webhook", _("webhook: one delivery after the other")
+    KEY = "key", _("key: one delivery after the other for each ordering key")
 
 
 class WebhookQuerySet(BaseQuerySet["Webhook"]):
@@ -122,7 +127,7 @@ class Webhook(OwnHeaders, StatusRules, SigningSecret):
     order = models.CharField(
         _("order"),
         max_length=7,
-        choices=Order.choices,
+        choices=Order,
         default=Order.NONE,
         help_text=_("Deliveries that wait for an earlier one are sent when that has succeeded or was given up."),
     )

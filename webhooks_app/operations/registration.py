@@ -15,8 +15,8 @@ from ..filters import COMBINING
 from ..models import QueueEntry, QueueLane, Webhook, WebhookHealth
 from ..models.audit import Action, acting
 from ..models.limits import check_in_flight
-from ..models.order import Order
 from ..models.own_headers import UNCHANGED, Credentials
+from ..models.webhook import Order
 from ..models.webhook_secret import default_signatures
 from ..owners import check_owner, owner_rows
 from ..protocol.json_data import dotted

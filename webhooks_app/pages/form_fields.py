@@ -16,8 +16,8 @@ from django.utils.translation import gettext_lazy as _
 from ..conf import known_policies, known_signatures, offered_orders, offered_policies, offered_signatures, retry_policy
 from ..encryption import Masked
 from ..models import Webhook
-from ..models.order import Order
 from ..models.own_headers import REDACTED
+from ..models.webhook import Order
 from ..models.webhook_secret import default_signatures
 from ..retry import BaseRetryPolicy
 from ..signatures import BaseSignature

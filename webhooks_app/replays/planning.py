@@ -21,8 +21,8 @@ from ..models import Delivery, Event, Replay, Webhook, WebhookHealth
 from ..models.audit import Action
 from ..models.health import FailingPeriod, stopped_since
 from ..models.keyset import read_page
-from ..models.order import Order
 from ..models.replay import MOST_OPEN, missing_outcomes
+from ..models.webhook import Order
 from ..protocol.ids import first_id_at, last_id_like, order_of_creation, time_of
 from ..protocol.json_data import format_time
 from ..reasons import ReasonText

@@ -20,8 +20,9 @@ from ...models import (
     Webhook,
 )
 from ...models.hold import KINDS_BY_STATUS, STOPPING
-from ...models.order import BEGUN, Order
+from ...models.order import BEGUN
 from ...models.status import PROBES
+from ...models.webhook import Order
 from ..claim import (
     FIRST_ENTRIES,
     LANE_NAMES,

@@ -14,7 +14,7 @@ from ...database.sql import prepared
 from ...models import Event, QueueEntry, Webhook
 from ...models.hold import KINDS_BY_STATUS
 from ...models.limits import BURST, LONG_AGO, MAX_RATE, MIN_RATE
-from ...models.order import Order
+from ...models.webhook import Order
 from ..claim import FIRST_ENTRIES, WEBHOOK_FIELDS, ClaimedRow, ClaimedRows, ClaimRequest, ClaimTerms, Finished, Lane
 from ..outcome import AttemptLog
 from ..signing import LaneKey

@@ -10,7 +10,7 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from ...models import Webhook
-from ...models.order import Order
+from ...models.webhook import Order
 from ...operations.registration import describe_offer, update_webhook
 from ..base import WebhooksCommand, get_webhook, read_json
 
