@@ -211,7 +211,7 @@ def test_the_confirmation_states_how_many_events_were_missed(superuser: Page, mi
 def test_missed_events_are_sent_to_a_limited_number_of_webhooks(
     superuser: Page, missed: Webhook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("webhooks_app.admin.missed.MAX_RECOVERED", 0)
+    monkeypatch.setattr("webhooks_app.admin.replays.MAX_RECOVERED", 0)
 
     answer = superuser.act("send_missed", missed, confirmed=True)
 

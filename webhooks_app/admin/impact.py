@@ -26,9 +26,9 @@ from ..owners import owners
 from ..replays.missed import missed_events
 from .display import page_of
 from .filters import PLATFORM, AnswerForm
-from .missed import MAX_RECOVERED, may_replay
 from .overview import TITLES
 from .owned import OwnedAdmin, manages_all, own_rows
+from .replays import MAX_RECOVERED, may_replay
 
 MOST_PROBLEMS = 1000
 """Problems that the page reads, the latest first."""

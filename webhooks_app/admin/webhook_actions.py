@@ -28,9 +28,9 @@ from ..routing.admission import events_for
 from ..routing.preview import preview_filter, try_filter
 from .actions import ActingAdmin
 from .display import delivery_urls, shows_deliveries
-from .missed import MissedEvents, missed_by
 from .owned import actor_of, visible_event_types
 from .portal_links import PortalLinks
+from .replays import MissedEvents, missed_by
 from .shown_once import ShowingSecrets
 
 
