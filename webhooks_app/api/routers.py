@@ -14,8 +14,9 @@ from rest_framework.response import Response
 from rest_framework.routers import SimpleRouter
 
 from .base import ApiView
-from .deliveries import DeliveryViewSet, ReplayViewSet
+from .deliveries import DeliveryViewSet
 from .errors import not_found
+from .replays import ReplayViewSet
 from .views import EventTypeViewSet, EventViewSet, WebhookViewSet
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from ..routing.preview import try_filter
 from ..routing.report import decide
 from . import serializers
 from .authentication import require_scope
-from .base import ApiViewSet, Operation
+from .base import READ, ApiViewSet, Operation
 from .deliveries import DeliverySerializer
 from .emission import (
     Emission,
@@ -44,7 +44,6 @@ from .lists import AuditFilter, DeliveryFilter, EventFilter, WebhookFilter, Whol
 
 __all__ = ["EventTypeViewSet", "EventViewSet", "WebhookViewSet"]
 
-READ = ApiKey.Scope.WEBHOOKS_READ.value
 READ_EVENTS = ApiKey.Scope.EVENTS_READ.value
 
 

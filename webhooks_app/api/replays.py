@@ -1,0 +1,204 @@
+"""Replays of events to a webhook."""
+
+# Actions receive the request, and the identifier of an object, even if they do not use them.
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import django_filters
+from rest_framework import serializers
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from ..models import Replay, Webhook
+from ..models.limits import MAX_EVENT_TYPES, MAX_RATE
+from ..models.replay import LEAST_RATE
+from ..operations import replays
+from ..operations.rights import REPLAY
+from .base import READ, ApiViewSet, Operation
+from .fields import (
+    BodySerializer,
+    EventTypeField,
+    MomentField,
+    MomentInputField,
+    RateField,
+    ReasonCodeField,
+    ShortListField,
+    TextField,
+)
+from .lists import BoundedFilterSet
+
+__all__ = ["ReplayViewSet"]
+
+
+class OutcomeField(TextField):
+    """An outcome of events. The operation checks all outcomes of a list at once."""
+
+    component = "ReplayOutcome"
+
+    def schema_extras(self) -> dict[str, Any]:
+        return {"enum": list(Replay.Outcome.values)}
+
+
+class StateField(TextField):
+    component = "ReplayState"
+
+    def schema_extras(self) -> dict[str, Any]:
+        return {"enum": list(Replay.State.values)}
+
+
+class NewReplaySerializer(BodySerializer[Replay]):
+    webhook_id = TextField(help_text="The webhook to send to.")
+    since = MomentInputField(
+        required=False,
+        help_text="Start of the period. Default: the start of the first failing period of the last week, or a week "
+        "ago. Never before the creation of the webhook.",
+    )
+    until = MomentInputField(
+        required=False, help_text="End of the period, later than `since`. Default and upper bound: now."
+    )
+    events = ShortListField(
+        child=EventTypeField(),
+        source="event_types",
+        required=False,
+        max_length=MAX_EVENT_TYPES,
+        help_text="The event types to send, out of the subscribed ones. Default: all subscribed types.",
+    )
+    states = ShortListField(
+        child=OutcomeField(),
+        required=False,
+        min_length=1,
+        max_length=len(Replay.Outcome),
+        help_text="Outcomes of the events at the webhook. `missed` events were never queued for it, for example while "
+        "it was disabled. Default: all except `succeeded`.",
+    )
+    rate = RateField(
+        required=False,
+        allow_null=True,
+        min_value=LEAST_RATE,
+        max_value=MAX_RATE,
+        help_text="Maximum number of deliveries per second. Live traffic always has priority.",
+    )
+
+
+class FailingPeriodSerializer(serializers.Serializer[Any]):
+    since = serializers.CharField(help_text="Time when the first delivery was given up, or the webhook was stopped.")
+    until = serializers.CharField(allow_null=True, help_text="Time of the next success; null if there was none.")
+    given_up = serializers.IntegerField(help_text="Number of deliveries given up in between.")
+
+
+class SampleSerializer(serializers.Serializer[Any]):
+    event_id = serializers.CharField()
+    type = serializers.CharField()
+    created = serializers.CharField()
+    state = OutcomeField()
+
+
+class ReplaySerializer(serializers.Serializer[Replay]):
+    id = serializers.CharField()
+    webhook_id = serializers.CharField()
+    state = StateField(
+        help_text="`counting`, then `ready`; nothing is sent before the start. `stopped` if its webhook was stopped.",
+    )
+    state_reason = serializers.CharField(help_text="Human-readable reason for the stop.")
+    state_reason_code = ReasonCodeField(source="state_reason", help_text="Code of that reason; empty without one.")
+    since = MomentField()
+    until = MomentField()
+    events = serializers.ListField(
+        child=serializers.CharField(),
+        source="event_types",
+        help_text="Empty for all subscribed types.",
+    )
+    states = serializers.ListField(child=OutcomeField())
+    rate = serializers.FloatField(allow_null=True)
+    matched = serializers.IntegerField(help_text="Number of events found by counting.")
+    queued = serializers.IntegerField(help_text="Number of events queued so far.")
+    failing = FailingPeriodSerializer(
+        many=True, help_text="Failing periods of the webhook at the time of planning, the latest last."
+    )
+    sample = SampleSerializer(many=True, help_text="The first of the events found.")
+    created = MomentField(source="created_at")
+    started_at = MomentField(allow_null=True)
+    finished_at = MomentField(allow_null=True)
+
+
+class ReplayFilter(BoundedFilterSet):
+    by_index = frozenset({"webhook_id"})
+    webhook_id = django_filters.CharFilter(field_name="webhook", help_text="Only replays to this webhook.")
+    state = django_filters.ChoiceFilter(choices=Replay.State.choices, help_text="Only replays in this state.")
+
+
+class ReplayViewSet(ApiViewSet):
+    """Replays of events to a webhook."""
+
+    tag = "Replays"
+    queryset = Replay.objects.select_related("webhook")
+    filterset_class = ReplayFilter
+    lookup_url_kwarg = "replay_id"
+    operations: ClassVar = {
+        "list": Operation(scope=READ, answer=ReplaySerializer, many=True),
+        "create": Operation(
+            right=REPLAY, request=NewReplaySerializer, answer=ReplaySerializer, status=201, conflicts=True
+        ),
+        "retrieve": Operation(scope=READ, answer=ReplaySerializer),
+        "start": Operation(right=REPLAY, answer=ReplaySerializer, conflicts=True),
+        "pause": Operation(right=REPLAY, answer=ReplaySerializer, conflicts=True),
+        "resume": Operation(right=REPLAY, answer=ReplaySerializer, conflicts=True),
+        "cancel": Operation(right=REPLAY, answer=ReplaySerializer, conflicts=True),
+    }
+
+    def list(self, request: Request) -> Response:
+        """List your replays, the newest first."""
+        return self.answer_page(self.get_queryset())
+
+    def create(self, request: Request) -> Response:
+        """Plan a replay.
+
+        Its events are counted, in the background if that takes long. Nothing is sent before the start.
+        """
+        fields = self.validated()
+        webhook = self.find(fields.pop("webhook_id"), self.owned(Webhook.objects.existing()))
+        replay = replays.plan(webhook, actor=self.actor, **fields)
+        location = request.build_absolute_uri(f"{request.path.rstrip('/')}/{replay.id}")
+        return self.answer(replay, headers={"Location": location})
+
+    def retrieve(self, request: Request, replay_id: str) -> Response:
+        """Read a replay and its progress."""
+        return self.answer(self.find(replay_id))
+
+    @action(detail=True, methods=["post"])
+    def start(self, request: Request, replay_id: str) -> Response:
+        """Start a replay that is ready.
+
+        Workers queue each event once, at the rate of the replay, and leave room for live traffic.
+        """
+        return self._perform(replays.start, replay_id)
+
+    @action(detail=True, methods=["post"])
+    def pause(self, request: Request, replay_id: str) -> Response:
+        """Pause a running replay.
+
+        Events that are already queued are still sent.
+        """
+        return self._perform(replays.pause, replay_id)
+
+    @action(detail=True, methods=["post"])
+    def resume(self, request: Request, replay_id: str) -> Response:
+        """Resume a replay that was paused, or stopped together with its webhook."""
+        return self._perform(replays.resume, replay_id)
+
+    @action(detail=True, methods=["post"])
+    def cancel(self, request: Request, replay_id: str) -> Response:
+        """Cancel a replay permanently.
+
+        Its queued deliveries are cancelled, except those in flight.
+        """
+        return self._perform(replays.cancel, replay_id)
+
+    def _perform(self, operation: Callable[..., object], replay_id: str) -> Response:
+        replay = self.find(replay_id)
+        operation(replay, actor=self.actor)
+        return self.answer(replay)
