@@ -1,10 +1,11 @@
-"""The event catalogue as documents for integrators: JSON, whose versions can be compared, OpenAPI 3.1 and Markdown."""
+"""The event catalogue as documents for integrators: JSON, OpenAPI 3.1 and Markdown, and what breaks in a new one."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,11 +13,16 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from .conf import retry_policy
-from .event_types import INTERNAL_EVENT_TYPES, VERIFICATION, EventType, breaking_changes
+from .event_types import INTERNAL_EVENT_TYPES, VERIFICATION, EventType
 from .exceptions import InvalidCatalogueError
 from .protocol.handshake import challenge_body
 from .protocol.json_data import encode
 from .signatures import EVENT_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER
+
+Schema = Mapping[str, Any]
+
+_WORDS = frozenset({"$schema", "$defs", "title", "description", "examples", "default"})
+_STRUCTURE = frozenset({"properties", "required", "items", "anyOf"})
 
 EVENT_ID = "evt_019c138fa2905be1f0d27c3384a6e91b"
 _CREATED = datetime(2026, 1, 31, 12, 0, 0, 123456, tzinfo=UTC)
@@ -85,6 +91,62 @@ def compare(old: Document, new: Document) -> Comparison:
             breaking.append(f"{name}: the event type was removed.")
     known = {item["name"] for item in old["event_types"]}
     return Comparison(breaking, [name for name in schemas if name not in known])
+
+
+def breaking_changes(old: Schema, new: Schema) -> list[str]:
+    """Return the changes that break receivers of the old data, one sentence each.
+
+    Additional fields and new descriptions are compatible. A removed field, a field that becomes optional, and a change
+    of a type or bound are not.
+    """
+    return list(_changes(_bare(old, old), _bare(new, new), "data"))
+
+
+def _changes(old: Schema, new: Schema, path: str) -> Iterator[str]:
+    if _constraints(old) != _constraints(new):
+        yield f"{path} was {_constraints(old)} and is {_constraints(new)}."
+        return
+    yield from _changed_fields(old, new, path)
+    if "items" in old:
+        yield from _changes(old["items"], new.get("items", {}), f"{path}[]")
+    nothing: Schema = {}
+    for old_choice, new_choice in zip_longest(old.get("anyOf", []), new.get("anyOf", []), fillvalue=nothing):
+        yield from _changes(old_choice, new_choice, path)
+
+
+def _changed_fields(old: Schema, new: Schema, path: str) -> Iterator[str]:
+    new_fields = new.get("properties", {})
+    for name, field in old.get("properties", {}).items():
+        if name not in new_fields:
+            yield f"{path}.{name} was removed."
+            continue
+        if name in old.get("required", ()) and name not in new.get("required", ()):
+            yield f"{path}.{name} was always present and is now optional."
+        yield from _changes(field, new_fields[name], f"{path}.{name}")
+
+
+def _constraints(schema: Schema) -> dict[str, Any]:
+    return {key: value for key, value in schema.items() if key not in _STRUCTURE}
+
+
+def _bare(schema: Schema, root: Schema, seen: tuple[str, ...] = ()) -> Schema:
+    """Return the schema without descriptions. All references are resolved, except recursive ones."""
+    if reference := schema.get("$ref"):
+        name = reference.rpartition("/")[2]
+        return {"$ref": name} if name in seen else _bare(root["$defs"][name], root, (*seen, name))
+    bare: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key in _WORDS:
+            continue
+        if key == "properties":
+            bare[key] = {name: _bare(field, root, seen) for name, field in value.items()}
+        elif isinstance(value, dict):
+            bare[key] = _bare(value, root, seen)
+        elif isinstance(value, list) and all(isinstance(choice, dict) for choice in value):
+            bare[key] = [_bare(choice, root, seen) for choice in value]
+        else:
+            bare[key] = value
+    return bare
 
 
 def _described(event_type: EventType[Any]) -> dict[str, Any]:
@@ -193,9 +255,6 @@ def _retries_of(event_type: EventType[Any]) -> str:
     if event_type in INTERNAL_EVENT_TYPES and event_type is not VERIFICATION:
         return "It is not retried."
     return f"It is retried after {', '.join(delays)} seconds." if delays else "It is not retried."
-
-
-Schema = Mapping[str, Any]
 
 
 def markdown_page(event_types: Iterable[EventType[Any]], *, title: str) -> str:

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from webhooks_app.event_types import EventType, breaking_changes
+from webhooks_app.catalogue import breaking_changes
+from webhooks_app.event_types import EventType
 
 from . import schema_snapshot
 

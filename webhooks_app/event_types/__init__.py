@@ -13,6 +13,6 @@ from .operational import WEBHOOK_DISABLED as WEBHOOK_DISABLED
 from .operational import WEBHOOK_FAILING as WEBHOOK_FAILING
 from .operational import WEBHOOK_RECOVERED as WEBHOOK_RECOVERED
 from .operational import retry_notice_data as retry_notice_data
-from .registered import EventTypeRegistry, breaking_changes, registry
+from .registered import EventTypeRegistry, registry
 
-__all__ = ["EventData", "EventType", "EventTypeRegistry", "UtcTime", "breaking_changes", "registry"]
+__all__ = ["EventData", "EventType", "EventTypeRegistry", "UtcTime", "registry"]
