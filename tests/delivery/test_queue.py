@@ -315,6 +315,24 @@ def test_lost_claims_are_returned_once(alice, webhook, queue, clock):
     assert [claim.is_lost for claim in queue.claim(10)] == [True]
 
 
+def test_a_claim_of_named_webhooks_is_full_at_its_own_limit(alice, webhook, queue, monkeypatch):
+    monkeypatch.setattr("webhooks_app.delivery.queue.NAMED_ROOM", 2)
+    for _ in range(3):
+        emit_one(alice)
+
+    assert [(len(queue.claim_of([webhook.pk], 100)), queue.is_full) for _ in range(2)] == [(2, True), (1, False)]
+
+
+def test_lost_claims_do_not_fill_a_claim(alice, webhook, queue, clock):
+    emit_one(alice)
+    queue.claim(1)
+    assert queue.is_full
+    clock.advance(46)
+
+    assert [claim.is_lost for claim in queue.claim(1)] == [True]
+    assert not queue.is_full
+
+
 @pytest.mark.parametrize("page", [2, 3])
 def test_webhooks_at_their_limit_do_not_hide_others(alice, queue, monkeypatch, page):
     monkeypatch.setattr("webhooks_app.delivery.sql.claiming.MAX_LANES", page)

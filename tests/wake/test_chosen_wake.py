@@ -13,19 +13,24 @@ from webhooks_app.wake import BaseWake, configured_wake
 from webhooks_app.wake.celery import CeleryWake
 from webhooks_app.wake.messages import NotifyWake
 
-NOTHING_IMPORTED = """
+SET_UP = """
 import sys
 import django
 from django.conf import settings
 settings.configure(
     INSTALLED_APPS=["django.contrib.auth", "django.contrib.contenttypes", "rest_framework", "webhooks_app"],
-    DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}},
+    DATABASES={{"default": {{"ENGINE": "django.db.backends.{engine}", "NAME": ":memory:"}}}},
     SECRET_KEY="host",
     ROOT_URLCONF="webhooks_app.api.urls",
     WEBHOOKS_BUILTIN_EVENT_TYPES=True,
 )
 django.setup()
-from django.contrib.auth import get_user_model
+{use}
+found = {unused} & set(sys.modules)
+assert not found, found
+"""
+
+EMITTING = """
 from django.core.management import call_command
 call_command("check")
 call_command("migrate", verbosity=0)
@@ -33,27 +38,12 @@ from webhooks_app import emit
 from webhooks_app.doctor import examine
 emit("file.deleted", {"file_id": "file_1", "user_id": "user_1", "filename": "a"}, owner=None)
 examine()
-found = {"celery", "kombu"} & set(sys.modules)
-assert not found, found
 """
 
-
-ON_POSTGRESQL = """
-import sys
-import django
-from django.conf import settings
-settings.configure(
-    INSTALLED_APPS=["django.contrib.auth", "django.contrib.contenttypes", "rest_framework", "webhooks_app"],
-    DATABASES={"default": {"ENGINE": "django.db.backends.postgresql", "NAME": "unused"}},
-    SECRET_KEY="host",
-    ROOT_URLCONF="webhooks_app.api.urls",
-)
-django.setup()
+DELIVERING = """
 from webhooks_app.database.dialects import dialect_of
 from webhooks_app.delivery.engine import Engine
 dialect_of("default")
-found = {"idna", "sqlite3"} & set(sys.modules)
-assert not found, found
 """
 
 
@@ -93,8 +83,16 @@ def test_a_hosts_class_is_configured_by_its_path(settings: Any) -> None:
     assert configured_wake() is configured_wake()
 
 
-@pytest.mark.parametrize("script", [NOTHING_IMPORTED, ON_POSTGRESQL], ids=["without celery", "on PostgreSQL"])
-def test_a_process_does_not_import_what_its_host_does_not_use(script: str) -> None:
+@pytest.mark.parametrize(
+    ("engine", "use", "unused"),
+    [
+        pytest.param("sqlite3", EMITTING, {"celery", "kombu"}, id="without celery"),
+        pytest.param("postgresql", DELIVERING, {"idna", "sqlite3"}, id="on PostgreSQL"),
+    ],
+)
+def test_a_process_does_not_import_what_its_host_does_not_use(engine: str, use: str, unused: set[str]) -> None:
+    script = SET_UP.format(engine=engine, use=use, unused=unused)
+
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
 
     assert done.returncode == 0, done.stderr

@@ -74,9 +74,7 @@ class Claimer:
         self._reported = OncePerWebhook()
         self._look_again_at: datetime | None = None
         self.claimed = 0
-        """The number of deliveries that the last turn claimed."""
-        self.is_full = False
-        """Whether the last claim filled a batch or the free slots."""
+        """The number of deliveries that the last turn claimed, without lost ones."""
         self.found_nothing = False
         """Whether the last look found nothing due, and no result since has made a delivery due."""
         self.changed = commit_event(using, self.polls, is_woken=is_woken)
@@ -249,11 +247,11 @@ class Claimer:
             seconds = self._clock.monotonic() - began_at
             self.polls.looked(found=bool(claims), took_seconds=seconds, is_complete=is_complete)
         self._served = {claim.pick.webhook_id for claim in claims}
-        self.claimed, self.is_full = len(claims), len(claims) >= room
         if self.queue.look_again_at not in (None, self._look_again_at):
             self._look_again_at = self.queue.look_again_at
             self.polls.look_at(self._look_again_at)
         new = [claim for claim in claims if claim.pick.lost_since is None]
+        self.claimed = len(new)
         self._claimed.extend((claim, began_at + self._begin_within_seconds) for claim in new)
         # Its own claim in progress is not lost: the clock jumped, or the database was unavailable for a lease.
         lost = [claim for claim in claims if claim.pick.lost_since is not None and claim not in self.slots]

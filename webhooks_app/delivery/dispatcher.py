@@ -127,7 +127,7 @@ class Dispatcher:
         ``PAUSE_SECONDS``, and shrink below that. A single event hardly waits for the one before it. After a full claim
         there is no such pause, because the next claim is large anyway; the times of looks still apply.
         """
-        if self.claimer.claimed and not self.claimer.is_full:
+        if self.claimer.claimed and not self.claimer.queue.is_full:
             self._over.wait(min(PAUSE_SECONDS, PAUSE_SECONDS_EACH * self.claimer.claimed))
 
     def has_retries(self) -> bool:

@@ -85,6 +85,8 @@ class Queue:
         """The same by webhook, during a look. PostgreSQL claims them if they are due by its own clock."""
         self.left_behind = False
         """Whether the last claims may have left due deliveries, for lack of slots."""
+        self.is_full = False
+        """Whether the last claim reached its limit, so that the next one is large without a pause."""
         self._busy: list[str] = []
         self._with_lost, self._is_named = True, False
         self._looked_at = -math.inf
@@ -131,6 +133,7 @@ class Queue:
                 began_after = None
         self._busy = list({claim.pick.webhook_id: None for claim in claims}) if len(claims) >= MANY else []
         self.left_behind |= is_partial or self._last_webhook_id is not None
+        self.is_full = len(claims) >= limit
         if seeks_lost:  # from the webhooks of a look
             claims += self._claim_lost()
         return claims
@@ -149,7 +152,10 @@ class Queue:
         sendable = self._with_room(wanted)
         self.left_behind |= len(sendable) > limit
         # What a webhook may claim is left out of the rooms of the others, even if it has only one delivery.
-        return self._claim_from(sendable[:limit], min(limit, NAMED_ROOM * len(sendable)), due_from)
+        own_limit = min(limit, NAMED_ROOM * len(sendable))
+        claims = self._claim_from(sendable[:limit], own_limit, due_from)
+        self.is_full = len(claims) >= own_limit
+        return claims
 
     def release(self, claims: Sequence[Claim], due_at: datetime | None = None) -> None:
         """Release unsent claims, due at ``due_at`` or as before. The attempt does not count."""
