@@ -20,7 +20,7 @@ from django.utils.translation import gettext_lazy as _
 
 from ..models import Webhook
 from .display import page_of
-from .owned import OwnedAdmin
+from .owned import ReadOnlyAdmin
 
 
 class Entry(models.Model):
@@ -49,7 +49,7 @@ class Operations(Entry):
         verbose_name = verbose_name_plural = _("operations")
 
 
-class PageAdmin(OwnedAdmin):
+class PageAdmin(ReadOnlyAdmin):
     """Base of pages with an entry. A page is listed for the users who may open it."""
 
     methods: Sequence[str] = ("GET", "HEAD")
@@ -83,15 +83,6 @@ class PageAdmin(OwnedAdmin):
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return self.is_open(request)
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
 
 
 def views_webhooks(request: HttpRequest) -> bool:

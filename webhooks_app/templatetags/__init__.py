@@ -1,1 +1,1 @@
-"""Template tags of the console."""
+"""Template tags of the pages."""

@@ -1,8 +1,12 @@
-"""Template tags of the customers' pages."""
+"""Template tags of the customers' pages and, in a project with the admin, of the console.
+
+Django's checks import the tag modules of all apps, also in a project without ``django.contrib.admin``.
+"""
 
 from __future__ import annotations
 
 from django import template
+from django.apps import apps
 
 from ..pages.display import PARTS_OF_TYPE, breakable, coloured, moment
 from ..pages.reasons import translated
@@ -23,3 +27,11 @@ def breakable_type(event_type: str) -> str:
 def in_colour(state: str, text: object) -> str:
     """Return a text in the colour of a delivery's state."""
     return coloured(state, text)
+
+
+if apps.is_installed("django.contrib.admin"):
+    from ..admin.charts import heat_cells
+    from ..admin.overview import webhooks_overview
+
+    register.filter(heat_cells)
+    register.inclusion_tag("admin/webhooks_app/overview_live.html", takes_context=True)(webhooks_overview)

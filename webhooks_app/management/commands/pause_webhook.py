@@ -17,10 +17,12 @@ class Command(WebhooksCommand):
         "Prints the number of its waiting deliveries."
     )
 
+    operation = staticmethod(lifecycle.pause)
+
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("webhook_id", help="The webhook, wh_….")
 
     def handle(self, *args: Any, **options: Any) -> None:
         webhook = get_webhook(options["webhook_id"])
-        lifecycle.pause(webhook, actor=self.actor)
+        self.operation(webhook, actor=self.actor)
         self.result(str(QueueEntry.objects.unclaimed().filter(webhook=webhook).count()))

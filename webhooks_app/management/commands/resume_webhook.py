@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from django.core.management.base import CommandParser
-
-from ...models import QueueEntry
 from ...operations import lifecycle
-from ..base import WebhooksCommand, get_webhook
+from . import pause_webhook
 
 
-class Command(WebhooksCommand):
+class Command(pause_webhook.Command):
     help = (
         "Resume a paused webhook. Held deliveries are sent first, oldest due time first. "
         "Prints the number of its waiting deliveries."
     )
-
-    def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("webhook_id", help="The webhook, wh_….")
-
-    def handle(self, *args: Any, **options: Any) -> None:
-        webhook = get_webhook(options["webhook_id"])
-        lifecycle.resume(webhook, actor=self.actor)
-        self.result(str(QueueEntry.objects.unclaimed().filter(webhook=webhook).count()))
+    operation = staticmethod(lifecycle.resume)
