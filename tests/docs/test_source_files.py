@@ -8,7 +8,7 @@ import pytest
 
 from .pages import DOCS, ROOT
 
-PATH = re.compile(r"`((?:\w+/)*\w+(?:\.py|/))`")
+PATH = re.compile(r"`((?:\w+/)*\w+(?:\.py|\.sql|/))`")
 FILES = sorted(set(PATH.findall((DOCS / "why" / "design.md").read_text().partition("## Find a rule")[2])))
 
 

@@ -51,6 +51,7 @@ def test_the_wheel_contains_every_file_of_the_package(wheel: ZipFile) -> None:
     [
         pytest.param("webhooks_app/py.typed", id="the mark that it is typed"),
         pytest.param("webhooks_app/migrations/0*.py", id="migrations"),
+        pytest.param("webhooks_app/delivery/sql/*.sql", id="the statement of the claim"),
         pytest.param("webhooks_app/templates/webhooks_app/**/*.html", id="templates"),
         pytest.param("webhooks_app/locale/*/LC_MESSAGES/django.mo", id="compiled translations"),
         pytest.param("webhooks_app/locale/*/LC_MESSAGES/django.po", id="translations"),

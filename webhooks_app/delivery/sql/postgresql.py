@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
+from pathlib import Path
+from string import Template
 from typing import Any
 
 from ...database.dialects import dialect_of
@@ -40,6 +43,7 @@ SAVE_TYPES = {
     "next_attempts": "timestamptz[]",
     "now": "timestamptz",
 }
+CLAIM = Template(re.sub(r" *--.*\n", "", Path(__file__).with_name("claim.sql").read_text(encoding="utf-8")))
 ACTIVE = Webhook.Status.ACTIVE.value
 
 FIRST_TIME, LAST_TIME = "timestamptz '0001-01-02 00:00Z'", "timestamptz '9999-12-30 00:00Z'"
@@ -80,13 +84,7 @@ class PostgresqlSql(PortableSql):
         )
 
     def _claim_at_once(self, asks: Sequence[ClaimRequest], terms: ClaimTerms) -> ClaimedRows:
-        """Claim in one statement, without a transaction.
-
-        The statement first locks the lanes, and reads the claims of other workers from the locked rows. PostgreSQL
-        rereads a locked row, even if the statement's snapshot is older. For the same reason, entries changed since the
-        snapshot are skipped, and so are lost claims with a late result that is being recorded. Due times are compared
-        with the database's clock too, in case the worker's clock lags.
-        """
+        """Claim by `claim.sql`, which explains the steps."""
         values = {
             "asks": json.dumps([(ask.webhook_id[-32:], *ask[1:6]) for ask in asks]),
             "worker": str(terms.worker),
@@ -113,117 +111,34 @@ class PostgresqlSql(PortableSql):
 
     @cached_property
     def _claiming(self) -> str:
-        lost = "%(lost_again_at)s::timestamptz IS NOT NULL AND leased_until <= %(now)s"
-        fields = ", ".join(f"webhook.{self.quote(name)}" for name in WEBHOOK_FIELDS if name != "rate_limit")
-        whens = " ".join(f"WHEN '{status}' THEN '{_array(kinds)}'" for status, kinds in KINDS_BY_STATUS.items())
-        first = f"""
-                    SELECT ctid AS row, claimed_at IS NOT NULL AS is_lost FROM {self.entries}
-                    WHERE {{}} AND webhook_id = lane.id AND due_at <= GREATEST(%(now)s, statement_timestamp())
-                        AND (claimed_at IS NULL AND (kind = ANY (lane.kinds) OR expires_at <= %(now)s) OR {lost})
-                    ORDER BY due_at
-                    LIMIT GREATEST(0, lane.room)"""
-        return f"""
-            WITH locked AS (
-                SELECT lane.webhook_id, lane.in_flight, lane.next_slot_at,
-                    (ask.value ->> 1)::integer AS own, (ask.value ->> 2)::integer AS cap,
-                    (ask.value ->> 3)::integer AS room, (ask.value ->> 4)::boolean AS is_unknown,
-                    (ask.value ->> 5)::boolean AS lost_only
-                FROM jsonb_array_elements(%(asks)s::jsonb) AS ask (value)
-                JOIN {self.lanes} AS lane ON lane.webhook_id = (ask.value ->> 0)::uuid
-                FOR NO KEY UPDATE OF lane SKIP LOCKED
+        is_lost = "(%(lost_again_at)s::timestamptz IS NOT NULL AND leased_until <= %(now)s)"
+        return CLAIM.substitute(
+            entries=self.entries,
+            lanes=self.lanes,
+            webhooks=self.webhooks,
+            keys=self.keys,
+            events=self.quote(Event._meta.db_table),
+            webhook_fields=", ".join(f"webhook.{self.quote(name)}" for name in WEBHOOK_FIELDS if name != "rate_limit"),
+            kinds_by_status=" ".join(
+                f"WHEN '{status}' THEN '{_array(kinds)}'" for status, kinds in KINDS_BY_STATUS.items()
             ),
-            lane AS (
-                SELECT locked.own, locked.room, locked.lost_only, locked.next_slot_at, others.held, {fields},
-                    pace.rate_limit,
-                    (
-                        SELECT jsonb_agg(jsonb_build_array(scheme, encrypted_key, valid_until) ORDER BY key.id DESC)
-                        FROM {self.keys} AS key WHERE key.webhook_id = webhook.id
-                    ) AS keys,
-                    CASE WHEN locked.is_unknown THEN 1 ELSE COALESCE(webhook.max_in_flight, locked.cap) END
-                        - locked.own - others.number AS free,
-                    CASE WHEN pace.rate_limit IS NULL THEN NULL
-                        WHEN slot.waited < 0 THEN 0
-                        ELSE floor(slot.waited * pace.rate_limit)::integer + 1
-                    END AS allowance,
-                    slot.first
-                FROM locked
-                JOIN {self.webhooks} AS webhook ON webhook.id = locked.webhook_id
-                CROSS JOIN LATERAL (
-                    SELECT CASE WHEN webhook.rate_limit IS NOT NULL
-                        THEN GREATEST({MIN_RATE}, LEAST(webhook.rate_limit, {MAX_RATE})) END AS rate_limit
-                ) AS pace
-                CROSS JOIN LATERAL (
-                    SELECT COALESCE(jsonb_object_agg(key, value), '{{}}') AS held,
-                        COALESCE(sum((value ->> 0)::integer), 0)::integer AS number
-                    FROM jsonb_each(locked.in_flight)
-                    WHERE key <> %(worker)s AND (value ->> 1)::float8 > %(epoch)s
-                ) AS others
-                CROSS JOIN LATERAL (
-                    SELECT first, extract(epoch FROM %(now)s - first)::float8 AS waited
-                    FROM (VALUES (GREATEST(%(now)s - interval '{BURST.total_seconds()} s', locked.next_slot_at)))
-                        AS slot (first)
-                ) AS slot
-            ),
-            due AS MATERIALIZED (
-                SELECT due.row, due.is_lost
-                FROM (
-                    SELECT lane.id,
-                        CASE WHEN lane.lost_only THEN lane.room
-                            ELSE LEAST(lane.room, lane.free, lane.allowance) END AS room,
-                        CASE WHEN lane.lost_only OR lane.deleted_at IS NOT NULL THEN '{{}}'::text[]
-                            ELSE array_remove((CASE lane.status {whens} END)::text[],
-                                CASE WHEN lane.allowance < 2 THEN 'retry_notice' END) END AS kinds,
-                        lane.lost_only OR lane.deleted_at IS NULL AND lane.status = '{ACTIVE}' AS has_all_kinds
-                    FROM lane
-                    WHERE (lane.paused_at IS NULL OR lane.lost_only) AND lane."order" = '{Order.NONE.value}'
-                ) AS lane
-                CROSS JOIN LATERAL (
-                    ({first.format("lane.has_all_kinds")})
-                    UNION ALL ({first.format(f"NOT lane.has_all_kinds AND {IS_PROBE}")})
-                ) AS due
-            ),
-            uncontested AS MATERIALIZED (
-                SELECT ctid AS row FROM {self.entries}
-                WHERE ctid = ANY (ARRAY(SELECT row FROM due WHERE is_lost)) AND {lost}
-                FOR NO KEY UPDATE SKIP LOCKED
-            ),
-            claimed AS (
-                UPDATE {self.entries}
-                SET attempt = CASE WHEN claimed_at IS NULL THEN {self.next_attempt} ELSE attempt END,
-                    leased_until = CASE WHEN claimed_at IS NULL THEN %(leased_until)s ELSE %(lost_again_at)s END,
-                    claimed_at = COALESCE(claimed_at, %(now)s),
-                    worker = %(worker)s::bigint
-                WHERE ctid = ANY (ARRAY(
-                        SELECT row FROM due WHERE NOT is_lost UNION ALL SELECT row FROM uncontested
-                    )) AND (claimed_at IS NULL OR {lost})
-                RETURNING delivery_id, webhook_id, event_id, kind, attempt, max_attempts, retry_policy,
-                    CASE WHEN claimed_at <> %(now)s THEN {self.readable_time("claimed_at")} END AS lost_since,
-                    {self.readable_time("expires_at")} AS expires_at,
-                    place IS NOT NULL AS is_ordered
-            ),
-            counted AS (
-                UPDATE {self.lanes} AS saved
-                SET in_flight = lane.held
-                        || jsonb_build_object(%(worker)s, jsonb_build_array(lane.own + claims.number, %(lease_epoch)s)),
-                    next_slot_at = CASE WHEN lane.rate_limit IS NULL THEN lane.next_slot_at
-                        ELSE lane.first + make_interval(secs => claims.number / lane.rate_limit) END
-                FROM lane, (
-                    SELECT webhook_id, count(*)::integer AS number FROM claimed WHERE lost_since IS NULL GROUP BY 1
-                ) AS claims
-                WHERE saved.webhook_id = lane.id AND claims.webhook_id = lane.id
-                RETURNING saved.webhook_id, saved.next_slot_at
-            )
-            SELECT 'p', {self.public_id("dlv", "delivery_id")}, {self.public_id("wh", "webhook_id")},
-                {self.public_id("evt", "event_id")}, kind, retry_policy, attempt, max_attempts, lost_since, expires_at,
-                is_ordered
-            FROM claimed
-            UNION ALL
-            SELECT 'e', {self.public_id("evt", "id")}, NULL, NULL, type, body, NULL, NULL, NULL, NULL, NULL
-            FROM {self.quote(Event._meta.db_table)} WHERE id = ANY (ARRAY(SELECT DISTINCT event_id FROM claimed))
-            UNION ALL
-            SELECT 'l', NULL, NULL, NULL, NULL, (to_jsonb(lane) - '{{held}}'::text[])::text, NULL, NULL,
-                COALESCE(counted.next_slot_at, lane.next_slot_at), NULL, NULL
-            FROM lane LEFT JOIN counted ON counted.webhook_id = lane.id"""
+            min_rate=MIN_RATE,
+            max_rate=MAX_RATE,
+            burst=BURST.total_seconds(),
+            active=ACTIVE,
+            unordered=Order.NONE.value,
+            is_probe=IS_PROBE,
+            is_lost=is_lost,
+            is_due="webhook_id = lane.id AND due_at <= GREATEST(%(now)s, statement_timestamp()) AND "
+            f"(claimed_at IS NULL AND (kind = ANY (lane.kinds) OR expires_at <= %(now)s) OR {is_lost})",
+            next_attempt=self.next_attempt,
+            claimed_at=self.readable_time("claimed_at"),
+            expires_at=self.readable_time("expires_at"),
+            public_delivery_id=self.public_id("dlv", "delivery_id"),
+            public_webhook_id=self.public_id("wh", "webhook_id"),
+            public_event_id=self.public_id("evt", "event_id"),
+            public_id=self.public_id("evt", "id"),
+        )
 
     def lost_claims(self, webhook_ids: Sequence[str], now: datetime) -> dict[str, int]:
         sql = f"""
