@@ -257,7 +257,7 @@ MUTATIONS = (
     ),
     Mutation(
         "repair-finds-nothing",
-        "models/queue.py",
+        "models/order.py",
         "        if not found:\n            return 0\n",
         "        return 0\n",
         "delivery/test_order.py",
@@ -286,21 +286,21 @@ MUTATIONS = (
     ),
     Mutation(
         "late-results-are-recorded",
-        "delivery/sql/portable.py",
+        "delivery/sql/recording.py",
         "if claims.get(pk) == (item.claim.number, item.claim.lane.worker)",
         "if pk in claims",
         "delivery/test_queue.py",
     ),
     Mutation(
         "finished-remain-queued",
-        "delivery/sql/portable.py",
+        "delivery/sql/recording.py",
         "self._end_entries([item for item in valid if item.step.state is not State.PENDING])",
         "",
         "delivery/test_engine.py",
     ),
     Mutation(
         "attempts-are-not-logged",
-        "delivery/sql/portable.py",
+        "delivery/sql/recording.py",
         "self._save_attempts([item.attempt for item in valid])",
         "",
         "delivery/test_engine.py",
@@ -557,14 +557,14 @@ MUTATIONS = (
     # Emission
     Mutation(
         "conflicting-key-is-accepted",
-        "emission/outbox.py",
+        "emission/emitting.py",
         "if differences := claimed.differences(saved):",
         "if differences := ():",
         "emission/test_idempotency.py",
     ),
     Mutation(
         "key-outside-the-snapshot",
-        "emission/outbox.py",
+        "emission/emitting.py",
         "return rows.first() or rows.select_for_update().first()",
         "return rows.first()",
         "emission/test_idempotency.py",

@@ -1,10 +1,14 @@
-"""Looks, claims and their ends, in SQL for every database. PostgreSQL claims by it for webhooks with an order only."""
+"""Looks, claims and their ends, in SQL for every database, with the differences of MariaDB and SQLite.
+
+PostgreSQL claims by it for webhooks with an order only.
+"""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
@@ -36,7 +40,7 @@ from ..claim import (
     Lane,
 )
 from ..signing import LaneKey
-from .base import LANE_COLUMNS, MAX_PARAMS, SharingSql, lanes_of
+from .recording import LANE_COLUMNS, MAX_PARAMS, RecordingSql, lanes_of
 
 NO_WEBHOOK_ID = "wh_" + "0" * 32
 
@@ -96,8 +100,8 @@ class LockedLane(NamedTuple):
     lost_only: bool = False
 
 
-class ClaimingSql(SharingSql):
-    """Statements for looks and claims."""
+class PortableSql(RecordingSql):
+    """Statements that read and write many deliveries at once: looks, claims and, from the base, their results."""
 
     def due_webhooks(self, now: datetime, *, after: str | None) -> list[DueWebhook]:
         """Return a page of webhooks with pending deliveries, in the order of their ids, after the id ``after``.
@@ -364,3 +368,26 @@ class ClaimingSql(SharingSql):
                 row.next_slot_at = lane.next_slot_at = lane.limit.after(number, terms.now).next_slot_at
             changed.append(row)
         self._save_lanes(changed)
+
+
+class MysqlSql(PortableSql):
+    probes_hint = "FORCE INDEX (webhooks_queue_probes)"
+    """Otherwise they read the whole backlog in the order of due times."""
+
+
+class SqliteSql(PortableSql):
+    """A batch is read as one row of JSON.
+
+    The driver releases the global interpreter lock for every row. The sending thread would acquire it each time.
+    """
+
+    slow_claims_apart = timedelta(seconds=0.25)  # each holds the only write lock, for results and emitters too
+    changes_are_free = True
+    changes_sql = "PRAGMA data_version"
+    """A number in shared memory that changes with every commit of another connection."""
+
+    def fetch_batch(self, sql: str, params: Sequence[Any], *, columns: int) -> Sequence[Sequence[Any]]:
+        names = ", ".join(f"value_{number}" for number in range(columns))
+        wrapped = f"WITH batch ({names}) AS ({sql}) SELECT json_group_array(json_array({names})) FROM batch"
+        rows: list[list[Any]] = json.loads(self.fetch(wrapped, params)[0][0])
+        return rows

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -19,10 +19,10 @@ from ...models.hold import KINDS_BY_STATUS
 from ...models.limits import BURST, LONG_AGO, MAX_RATE, MIN_RATE
 from ...models.webhook import Order
 from ..claim import FIRST_ENTRIES, WEBHOOK_FIELDS, ClaimedRow, ClaimedRows, ClaimRequest, ClaimTerms, Finished, Lane
-from ..outcome import AttemptLog
+from ..outcome import AttemptLog, Headers
 from ..signing import LaneKey
-from .claiming import IS_PROBE
-from .portable import PortableSql, copy_line
+from .claiming import IS_PROBE, PortableSql
+from .recording import json_of, json_of_timings, message_of
 
 CLAIM_TYPES = {
     "asks": "jsonb",
@@ -54,6 +54,10 @@ MAX_REMEMBERED = 10_000
 
 PUBLISH_TYPES = {"worker": "text", "until": "float8", "claims": "jsonb"}
 """The PostgreSQL types of the parameters of each statement."""
+
+
+_ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"})
+_NULL = "\\N"
 
 
 class PostgresqlSql(PortableSql):
@@ -244,7 +248,7 @@ class PostgresqlSql(PortableSql):
     def _save_attempts(self, logs: Sequence[AttemptLog]) -> None:
         if not logs:
             return
-        lines = "".join([copy_line(log) for log in logs])
+        lines = "".join([_copy_line(log) for log in logs])
         sql = f"COPY {self.attempts} ({self.columns_of_attempts}) FROM STDIN"
         with self.connection.cursor() as cursor, self.connection.wrap_database_errors:
             if dialect_of(self.using).uses_psycopg3(self.using):
@@ -275,6 +279,31 @@ def _read_moment(text: str | None) -> datetime | None:
         return datetime.fromisoformat(text) if text else None
     except ValueError:
         return LONG_AGO
+
+
+def _copy_line(log: AttemptLog) -> str:
+    """Return the row of an attempt, with the columns in the order of ``AttemptLog``."""
+    duration, timestamp, status = log.duration_ms, log.timestamp, log.response_status
+    return (
+        f"{log.delivery_id[-32:]}\t{log.number}\t{log.result}\t{log.message and _text(message_of(log))}"
+        f"\t{log.started_at.isoformat()}\t{_text(log.url)}\t{_NULL if duration is None else duration}"
+        f"\t{_NULL if timestamp is None else timestamp}\t{log.signatures.translate(_ESCAPES)}\t{log.challenge}"
+        f"\t{_NULL if status is None else status}\t{_headers(log.response_headers)}"
+        f"\t{log.response_body.translate(_ESCAPES)}\t{log.retry_after and _text(log.retry_after)}\t{log.peer}"
+        f"\t{json_of_timings(log.timings)}\t{log.header_names and _text(log.header_names)}\t{_text(log.agent)}"
+        f"\t{log.is_masked}\n"
+    )
+
+
+@lru_cache(maxsize=64)
+def _headers(headers: Headers) -> str:
+    return json_of(headers).translate(_ESCAPES)
+
+
+@lru_cache(maxsize=1024)
+def _text(text: str) -> str:
+    """Return an escaped short text. Cached, because URLs and agents repeat."""
+    return text.translate(_ESCAPES)
 
 
 def _array(values: Iterable[str]) -> str:

@@ -1,11 +1,15 @@
-"""The base of the queue's SQL: identifiers and times of one database, and the facts that workers share."""
+"""The queue's statements in SQL for every database: results of claims, and the facts that workers share.
+
+Their base converts the identifiers and times of one database. PostgreSQL replaces the most frequent statements.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from itertools import chain
 from typing import Any, ClassVar, TypeAlias
 
 from django.db import connections, models
@@ -18,12 +22,17 @@ from ...models import (
     QueueEntry,
     QueueLane,
     SigningKey,
+    Tally,
     Webhook,
     WorkerSession,
 )
 from ...models.fields import compact_json
 from ...models.limits import LONG_AGO
-from ..outcome import State
+from ...reasons import as_stored
+from ..claim import Finished
+from ..outcome import MAX_MESSAGE_LENGTH, AttemptLog, Headers, State
+
+ATTEMPT_FIELDS = tuple(name.removesuffix("_id") for name in AttemptLog._fields)
 
 MAX_PARAMS = 999
 """Parameters per statement, within the limit of every SQLite version."""
@@ -149,7 +158,7 @@ class BaseSql:
                 cursor.execute(f"{sql} WHERE {condition % ', '.join(['%s'] * len(ids))}", [*values, *ids])
 
 
-class SharingSql(BaseSql):
+class RecordingSql(BaseSql):
     """Statements for the numbers of claims in lanes, and for the claims of dead workers."""
 
     def publish(self, worker: int, numbers: Mapping[str, tuple[int, bool | None]], leased_until: datetime) -> None:
@@ -207,3 +216,119 @@ class SharingSql(BaseSql):
                 cursor.executemany(
                     f"UPDATE {self.lanes} SET in_flight = %s, next_slot_at = %s WHERE webhook_id = %s", rows
                 )
+
+    @cached_property
+    def columns_of_attempts(self) -> str:
+        return ", ".join(self.quote(_column(DeliveryAttempt, name)) for name in ATTEMPT_FIELDS)
+
+    def save(self, finished: Sequence[Finished], now: datetime) -> set[tuple[str, int]]:
+        """Record the attempts with a valid claim, and update their deliveries. Return the keys of these claims.
+
+        Must be called within ``writing``, with the results in the order of their deliveries. Queue entries are locked
+        in that order, and changed before deliveries.
+        """
+        claimed = self._still_claimed(finished)
+        valid = [item for item in finished if item.claim.key in claimed]
+        self._end_entries([item for item in valid if item.step.state is not State.PENDING])
+        self._save_retries([item for item in valid if item.step.next_attempt_at is not None])
+        groups: dict[tuple[str, str, int, bool], list[str]] = {}
+        for item in valid:
+            outcome = item.step.state.value, item.attempt.result, item.claim.number, item.attempt.is_masked
+            groups.setdefault(outcome, []).append(self.write_id(item.claim.delivery_id))
+        for (state, *result), ids in groups.items():
+            ended_at = None if state == State.PENDING else self.write_time(now)
+            self._execute_for(
+                f"UPDATE {self.deliveries} SET state = %s, last_result = %s, attempt_count = %s, is_masked = %s, "
+                "finished_at = %s",
+                [state, *result, ended_at],
+                ids,
+                f"id IN (%s) AND {self.pending}",
+            )
+        self._save_attempts([item.attempt for item in valid])
+        return claimed
+
+    def save_tally(self, counts: str, now: datetime) -> None:
+        """Insert the counts of a batch. Must be called in the batch's transaction."""
+        tallies = self.quote(Tally._meta.db_table)
+        with self.connection.cursor() as cursor:
+            cursor.execute(
+                f"INSERT INTO {tallies} (recorded_at, counts) VALUES (%s, %s)", [self.write_time(now), counts]
+            )
+
+    def _still_claimed(self, finished: Sequence[Finished]) -> set[tuple[str, int]]:
+        ids = [self.write_id(item.claim.delivery_id) for item in finished]
+        marks = ", ".join(["%s"] * len(ids))
+        lock = " FOR UPDATE" if self.connection.features.has_select_for_update else ""
+        sql = f"""
+            SELECT delivery_id, attempt, worker FROM {self.entries}
+            WHERE delivery_id IN ({marks}) AND claimed_at IS NOT NULL ORDER BY delivery_id{lock}"""
+        claims = {row[0]: (row[1], row[2]) for row in self.fetch_batch(sql, ids, columns=3)}
+        return {
+            item.claim.key
+            for item, pk in zip(finished, ids, strict=True)
+            if claims.get(pk) == (item.claim.number, item.claim.lane.worker)
+        }
+
+    def _end_entries(self, finished: Sequence[Finished]) -> None:
+        ids = [self.write_id(item.claim.delivery_id) for item in finished]
+        self._execute_for(f"DELETE FROM {self.entries}", (), ids, "delivery_id IN (%s)")
+
+    def _save_retries(self, finished: Sequence[Finished]) -> None:
+        rows = [
+            (self.write_time(item.step.next_attempt_at), self.write_id(item.claim.delivery_id))
+            for item in finished
+            if item.step.next_attempt_at is not None
+        ]
+        if rows:
+            sql = f"""
+                UPDATE {self.entries} SET claimed_at = NULL, leased_until = NULL, worker = NULL, due_at = %s
+                WHERE delivery_id = %s"""
+            with self.connection.cursor() as cursor:
+                cursor.executemany(sql, rows)
+
+    def _save_attempts(self, logs: Sequence[AttemptLog]) -> None:
+        row = f"({', '.join(['%s'] * len(ATTEMPT_FIELDS))})"
+        size = MAX_PARAMS // len(ATTEMPT_FIELDS)
+        with self.connection.cursor() as cursor:
+            for start in range(0, len(logs), size):
+                values = [self._values(log) for log in logs[start : start + size]]
+                marks = ", ".join([row] * len(values))
+                cursor.execute(
+                    f"INSERT INTO {self.attempts} ({self.columns_of_attempts}) VALUES {marks}", list(chain(*values))
+                )
+
+    def _values(self, log: AttemptLog) -> tuple[Any, ...]:
+        """Return the columns of an attempt in the database's form."""
+        return tuple(
+            log._replace(
+                delivery_id=self.write_id(log.delivery_id),
+                message=message_of(log),
+                started_at=self.write_time(log.started_at),  # type: ignore[arg-type]
+                response_headers=json_of(log.response_headers),  # type: ignore[arg-type]
+                timings=json_of_timings(log.timings),  # type: ignore[arg-type]
+            )
+        )
+
+
+def message_of(log: AttemptLog) -> str:
+    return log.message and as_stored(log.message, MAX_MESSAGE_LENGTH)
+
+
+@lru_cache(maxsize=64)
+def json_of(headers: Headers) -> str:
+    return compact_json(headers)
+
+
+def json_of_timings(timings: Mapping[str, int]) -> str:
+    return _json_of_pairs(tuple(timings.items())) if timings else "{}"
+
+
+@lru_cache(maxsize=1024)
+def _json_of_pairs(pairs: tuple[tuple[str, int], ...]) -> str:
+    return compact_json(dict(pairs))
+
+
+def _column(model: type[models.Model], name: str) -> str:
+    field: Any = model._meta.get_field(name)
+    column: str = field.column
+    return column
