@@ -59,9 +59,6 @@ def owner_scopes() -> list[str]:
 
 
 class ApiKeyQuerySet(BaseQuerySet["ApiKey"]):
-    def owned_by(self, owner: Any) -> Self:
-        return self.filter(owner=owner)
-
     def make(self, **fields: Any) -> tuple[ApiKey, str]:
         """Create a key and return it with its text, which is shown only once and never stored."""
         prefix = secrets.token_hex(6)

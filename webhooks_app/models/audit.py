@@ -110,9 +110,6 @@ def acting(actor: Actor) -> Iterator[None]:
 
 
 class AuditEntryQuerySet(BaseQuerySet["AuditEntry"]):
-    def owned_by(self, owner: Any) -> Self:
-        return self.filter(owner=owner)
-
     def about(self, subject: models.Model) -> Self:
         return self.filter(subject=subject.pk)
 

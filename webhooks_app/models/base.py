@@ -26,12 +26,19 @@ class BaseQuerySet(models.QuerySet[Row_co]):
     sends its handshake, an API key by the next request.
     """
 
+    owner_path = "owner"
+    """The path of lookups from a row to its owner, for the models whose rows have one."""
+
     if not TYPE_CHECKING:
 
         @property
         def db(self) -> str:
             hints: dict[str, Any] = self._hints
             return self._db or router.db_for_write(self.model, **hints)
+
+    def owned_by(self, owner: Any) -> Self:
+        """Return the rows that belong to this owner, without the platform's."""
+        return self.filter(**{self.owner_path: owner})
 
     def for_owner(self) -> Self:
         """Return the rows as their owner may see them. Only some models hide values, see ``disclosure``."""

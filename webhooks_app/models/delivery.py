@@ -50,9 +50,7 @@ def default_policy() -> str:
 
 class DeliveryQuerySet(MaskedQuerySet["Delivery"]):
     masked_fields = frozenset(("last_result", "finished_at", "is_masked", "attempts"))
-
-    def owned_by(self, owner: Any) -> Self:
-        return self.filter(webhook__owner=owner)
+    owner_path = "webhook__owner"
 
     def pending(self) -> Self:
         return self.filter(state=Delivery.State.PENDING)

@@ -41,9 +41,6 @@ def digest_of(session: str) -> str:
 
 
 class PortalLinkQuerySet(BaseQuerySet["PortalLink"]):
-    def owned_by(self, owner: Any) -> Self:
-        return self.filter(owner=owner)
-
     def expired(self, now: datetime) -> Self:
         return self.filter(expires_at__lte=now)
 

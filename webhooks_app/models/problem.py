@@ -48,8 +48,7 @@ STATUSES = frozenset(HTTPStatus)
 
 
 class ProblemQuerySet(BaseQuerySet["Problem"]):
-    def owned_by(self, owner: Any) -> Self:
-        return self.filter(webhook__owner=owner)
+    owner_path = "webhook__owner"
 
     def unresolved(self) -> Self:
         """Return the problems that await a success: open and acknowledged ones."""

@@ -36,8 +36,7 @@ MOST_OPEN = 10
 
 
 class ReplayQuerySet(BaseQuerySet["Replay"]):
-    def owned_by(self, owner: Any) -> Self:
-        return self.filter(webhook__owner=owner)
+    owner_path = "webhook__owner"
 
     def under_way(self) -> Self:
         """Return the replays with work for a worker."""

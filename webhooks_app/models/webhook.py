@@ -56,10 +56,6 @@ class WebhookQuerySet(BaseQuerySet["Webhook"]):
     def existing(self) -> Self:
         return self.filter(deleted_at=None)
 
-    def owned_by(self, owner: Any) -> Self:
-        """Return the webhooks that belong to this owner, without the platform's."""
-        return self.filter(owner=owner)
-
     def active(self) -> Self:
         return self.existing().filter(status=self.model.Status.ACTIVE)
 
