@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from webhooks_app.delivery.claim import MAX_LANES, Claim, ClaimedRow
+from webhooks_app.delivery.claim import MAX_LANES, Claim
 from webhooks_app.delivery.slots import Slots, usual_cap
 from webhooks_app.models import Delivery
 
@@ -190,6 +190,19 @@ class SimulatedWorker:
                 del self._due[ask.webhook_id]
 
     def _new_claim(self, name: str) -> Claim:
-        pick = ClaimedRow(f"delivery-{next(self._numbers)}", name, "event", Delivery.Kind.EVENT, 1, 4, None, None)
         lane: Any = None
-        return Claim(pick, lane, str(self._now), b"")
+        return Claim(
+            delivery_id=f"delivery-{next(self._numbers)}",
+            webhook_id=name,
+            event_id="event",
+            kind=Delivery.Kind.EVENT,
+            number=1,
+            max_attempts=4,
+            lost_since=None,
+            expires_at=None,
+            retry_policy="",
+            is_ordered=False,
+            lane=lane,
+            event_type=str(self._now),
+            body=b"",
+        )

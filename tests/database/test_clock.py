@@ -62,7 +62,7 @@ def test_deliveries_of_a_process_with_a_fast_clock_are_due_now(alice, webhook, m
         slots=open_slots(DatabaseClock("default")),
     )
 
-    assert [claim.pick.kind for claim in queue.claim(10)] == [kind]
+    assert [claim.kind for claim in queue.claim(10)] == [kind]
 
 
 def test_a_queued_delivery_has_its_due_time(webhook):

@@ -48,7 +48,7 @@ def emitted(owner, *keys):
 def claimed(queue):
     """Return the claims and their events."""
     claims = queue.claim(100)
-    return claims, [claim.pick.event_id for claim in claims]
+    return claims, [claim.event_id for claim in claims]
 
 
 def record_all(queue, claims, clock, status=200):
@@ -127,7 +127,7 @@ def test_a_retry_keeps_its_place(alice, in_order, queue, clock):
     assert parked() == 1
 
     clock.advance(0.5)
-    assert [claim.pick.kind for claim in queue.claim(100)] == ["retry_notice"]
+    assert [claim.kind for claim in queue.claim(100)] == ["retry_notice"]
     clock.advance(1)
     claims, events = claimed(queue)
     assert (events, claims[0].number) == ([first], 2)
@@ -259,7 +259,7 @@ def test_a_search_for_lost_claims_reads_no_backlog(alice, in_order, queue, clock
     with CaptureQueriesContext(connection) as context:
         picked = queue._sql.claim([ClaimRequest(in_order.pk, 0, 0, 1, is_unknown=False, lost_only=True)], terms)
 
-    assert [pick.lost_since is not None for pick in picked.picks] == [True]
+    assert [claim.lost_since is not None for claim in picked.claims] == [True]
     limits = [query["sql"].rpartition("LIMIT ")[2] for query in context if "ORDER BY due_at LIMIT" in query["sql"]]
     assert [limit.split(")")[0].strip() for limit in limits] == ["1"]
 
@@ -393,7 +393,7 @@ def test_tests_and_handshakes_are_outside_the_order(alice, in_order, queue, cloc
     Delivery.objects.queue(webhook=in_order, kind="verification")
     send_test_event(in_order, EVENT_TYPE, actor=PROJECT)
 
-    assert sorted(claim.pick.kind for claim in queue.claim(100)) == ["test", "verification"]
+    assert sorted(claim.kind for claim in queue.claim(100)) == ["test", "verification"]
 
 
 @pytest.mark.parametrize(
@@ -443,7 +443,7 @@ def test_a_group_continues_after_its_order_was_switched_off_and_on(alice, queue,
     record_all(queue, claims, clock)
     found = [event for batch in drained(queue, clock) for event in batch]
 
-    sent = [claim.pick.event_id for claim in claims]
+    sent = [claim.event_id for claim in claims]
     assert sorted(sent + found) == sorted([*before, *between, *after])
     assert found[-1] == after[-1]
 

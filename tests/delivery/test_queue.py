@@ -104,15 +104,15 @@ def test_a_long_backlog_does_not_delay_a_short_one(alice, queue):
 
     claims = queue.claim(4)
 
-    assert [claim.pick.webhook_id for claim in claims].count(quiet.pk) == 1
-    assert [claim.pick.webhook_id for claim in claims].count(busy.pk) == 2
+    assert [claim.webhook_id for claim in claims].count(quiet.pk) == 1
+    assert [claim.webhook_id for claim in claims].count(busy.pk) == 2
 
 
 def test_webhooks_beyond_the_size_of_a_claim_take_turns(alice, queue):
     webhooks = [make_webhook(alice) for _ in range(5)]
     emit_one(alice)
 
-    turns = [claim.pick.webhook_id for _ in range(5) for claim in queue.claim(2)]
+    turns = [claim.webhook_id for _ in range(5) for claim in queue.claim(2)]
 
     assert sorted(turns) == sorted(webhook.pk for webhook in webhooks)
 
@@ -121,8 +121,8 @@ def test_the_oldest_due_delivery_is_first(alice, webhook, queue, clock):
     first, second = emit_one(alice), emit_one(alice)
     QueueEntry.objects.filter(event=second).update(due_at=clock() - timedelta(minutes=1))
 
-    assert [claim.pick.event_id for claim in queue.claim(1)] == [second.pk]
-    assert [claim.pick.event_id for claim in queue.claim(1)] == [first.pk]
+    assert [claim.event_id for claim in queue.claim(1)] == [second.pk]
+    assert [claim.event_id for claim in queue.claim(1)] == [first.pk]
 
 
 def test_a_released_claim_is_due_at_once_and_not_counted(alice, webhook, queue):
@@ -144,7 +144,7 @@ def test_a_lost_claim_is_recorded_as_a_failed_attempt(alice, webhook, queue, clo
     assert (attempt.number, attempt.result) == (1, "worker_lost")
     assert deliveries()[0].due_at == clock() + timedelta(seconds=1)
     clock.advance(1)
-    assert [claim.number for claim in queue.claim(10) if claim.pick.kind == "event"] == [2]
+    assert [claim.number for claim in queue.claim(10) if claim.kind == "event"] == [2]
 
 
 def test_a_delivery_that_always_loses_its_worker_is_given_up_after_four(alice, queue, clock):
@@ -168,7 +168,7 @@ def test_a_late_worker_cannot_overwrite_a_newer_claim(alice, webhook, queue, clo
     clock.advance(46)
     recorded(queue, [finish_lost(lost, clock()) for lost in queue.claim(10)], clock())
     clock.advance(1)
-    (newer,) = [claim for claim in queue.claim(10) if claim.pick.kind == "event"]
+    (newer,) = [claim for claim in queue.claim(10) if claim.kind == "event"]
 
     assert recorded(queue, [answered(slow, clock)], clock()) == []
 
@@ -207,7 +207,7 @@ def test_a_notice_whose_retry_is_due_is_not_sent(alice, webhook, queue, clock):
 
     claims = queue.claim(10)
 
-    assert [claim.pick.kind for claim in claims] == ["event"]
+    assert [claim.kind for claim in claims] == ["event"]
     assert [(n.state, n.state_reason) for n in deliveries("retry_notice")] == [("cancelled", "expired")]
 
 
@@ -221,7 +221,7 @@ def test_an_expired_notice_waits_for_the_end_of_a_pause(alice, webhook, queue, c
     assert [notice.state for notice in deliveries("retry_notice")] == ["pending"]
 
     Webhook.objects.update(paused_at=None)
-    assert [claim.pick.kind for claim in queue.claim_of([webhook.pk], 10)] == ["event"]
+    assert [claim.kind for claim in queue.claim_of([webhook.pk], 10)] == ["event"]
     assert [notice.state for notice in deliveries("retry_notice")] == ["cancelled"]
 
 
@@ -323,16 +323,6 @@ def test_a_claim_of_named_webhooks_is_full_at_its_own_limit(alice, webhook, queu
     assert [(len(queue.claim_of([webhook.pk], 100)), queue.is_full) for _ in range(2)] == [(2, True), (1, False)]
 
 
-def test_lost_claims_do_not_fill_a_claim(alice, webhook, queue, clock):
-    emit_one(alice)
-    queue.claim(1)
-    assert queue.is_full
-    clock.advance(46)
-
-    assert [claim.is_lost for claim in queue.claim(1)] == [True]
-    assert not queue.is_full
-
-
 @pytest.mark.parametrize("page", [2, 3])
 def test_webhooks_at_their_limit_do_not_hide_others(alice, queue, monkeypatch, page):
     monkeypatch.setattr("webhooks_app.delivery.sql.claiming.MAX_LANES", page)
@@ -343,7 +333,7 @@ def test_webhooks_at_their_limit_do_not_hide_others(alice, queue, monkeypatch, p
     for webhook in held:
         webhook.await_verification()
 
-    assert [claim.pick.webhook_id for claim in queue.claim(100)] == [served.pk]
+    assert [claim.webhook_id for claim in queue.claim(100)] == [served.pk]
     assert queue.claim(100) == []
 
 
@@ -362,7 +352,7 @@ def test_expired_notices_do_not_hide_other_deliveries(alice, webhook, clock):
     recorded(queue, [answered(claim, clock, 500) for claim in queue.claim(10)], clock())
     clock.advance(60)
 
-    assert [claim.pick.kind for claim in queue.claim(10)] == ["event", "event"]
+    assert [claim.kind for claim in queue.claim(10)] == ["event", "event"]
 
 
 def test_a_late_release_does_not_affect_a_newer_claim(alice, webhook, queue, clock):
@@ -371,7 +361,7 @@ def test_a_late_release_does_not_affect_a_newer_claim(alice, webhook, queue, clo
     clock.advance(46)
     recorded(queue, [finish_lost(lost, clock()) for lost in queue.claim(10)], clock())
     clock.advance(1)
-    (newer,) = [claim for claim in queue.claim(10) if claim.pick.kind == "event"]
+    (newer,) = [claim for claim in queue.claim(10) if claim.kind == "event"]
 
     queue.release(stale)
 
@@ -386,7 +376,7 @@ def test_an_expired_notice_of_a_lost_worker_is_recorded(alice, webhook, queue, c
     queue.claim(10)
     clock.advance(46)
 
-    lost = [claim for claim in queue.claim(10) if claim.pick.kind == "retry_notice"]
+    lost = [claim for claim in queue.claim(10) if claim.kind == "retry_notice"]
     recorded(queue, [finish_lost(claim, clock()) for claim in lost], clock())
 
     assert [(notice.state, notice.attempt_count) for notice in deliveries("retry_notice")] == [("given_up", 1)]
@@ -398,7 +388,7 @@ def test_only_the_result_of_the_newer_claim_is_recorded(alice, webhook, queue, c
     clock.advance(46)
     recorded(queue, [finish_lost(lost, clock()) for lost in queue.claim(10)], clock())
     clock.advance(1)
-    (newer,) = [claim for claim in queue.claim(10) if claim.pick.kind == "event"]
+    (newer,) = [claim for claim in queue.claim(10) if claim.kind == "event"]
 
     valid = recorded(queue, [answered(stale, clock), answered(newer, clock)], clock())
 
@@ -550,7 +540,7 @@ def test_unstorable_text_is_not_logged(alice, webhook, queue, clock, monkeypatch
     assert (delivery.state, delivery.state_reason, delivery.entry) == ("cancelled", "unrecordable", None)
     (message,) = caplog.messages
     assert message.startswith(
-        f"Delivery {claim.delivery_id} to webhook {claim.pick.webhook_id} is cancelled, because its attempt could not "
+        f"Delivery {claim.delivery_id} to webhook {claim.webhook_id} is cancelled, because its attempt could not "
         "be recorded: DataError in test_queue.py"
     )
     assert "said by the receiver" not in caplog.text

@@ -13,7 +13,7 @@ WINDOW = 2000
 
 
 def result(is_ordered=False):
-    return SimpleNamespace(claim=SimpleNamespace(pick=SimpleNamespace(is_ordered=is_ordered)))
+    return SimpleNamespace(claim=SimpleNamespace(is_ordered=is_ordered))
 
 
 @pytest.fixture

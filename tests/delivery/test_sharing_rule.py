@@ -98,14 +98,14 @@ class Sharing(RuleBasedStateMachine):
 
     @invariant()
     def slots_beyond_the_first_of_each_webhook_are_at_most_half_of_an_owner_s_share(self):
-        held, by_webhook = self.held(), Counter(claim.pick.webhook_id for claim in self.claims)
+        held, by_webhook = self.held(), Counter(claim.webhook_id for claim in self.claims)
         share = self.window // 2 + 1
         for owner in held:
             assert held[owner] - sum(self.owners[webhook] == owner for webhook in by_webhook) <= share / 2
 
     @invariant()
     def a_webhook_without_slots_precedes_those_of_its_owner_that_are_not_faster(self):
-        by_webhook = Counter(claim.pick.webhook_id for claim in self.claims)
+        by_webhook = Counter(claim.webhook_id for claim in self.claims)
         for owner in self.held():
             webhooks = self.webhooks_of(owner)
             ranks = [self.worker.rank(pk) for pk in webhooks if by_webhook[pk] and self.worker.room(pk)]
@@ -114,7 +114,7 @@ class Sharing(RuleBasedStateMachine):
 
     @invariant()
     def a_webhook_without_slots_is_granted_one_while_few_of_a_sole_owner_hold_any(self):
-        held, by_webhook = self.held(), Counter(claim.pick.webhook_id for claim in self.claims)
+        held, by_webhook = self.held(), Counter(claim.webhook_id for claim in self.claims)
         if len(held) == 1 and len(by_webhook) < self.window / 4:
             (owner,) = held
             assert all(self.worker.room(pk) for pk in self.webhooks_of(owner) if not by_webhook[pk])
@@ -132,7 +132,7 @@ class Sharing(RuleBasedStateMachine):
     @rule(data=st.data(), is_fast=st.booleans())
     def a_sole_webhook_reaches_a_quarter(self, data, is_fast):
         webhook = self.any_webhook(data)
-        if all(claim.pick.webhook_id == webhook for claim in self.claims):
+        if all(claim.webhook_id == webhook for claim in self.claims):
             self.worker.end(self.worker.begin(webhook, 1), 0.1 if is_fast else 30)
             for _ in range(self.window):  # a slow one at most doubles
                 self.claims += self.worker.begin(webhook)
@@ -154,7 +154,7 @@ class Sharing(RuleBasedStateMachine):
         return Counter(map(self.owner_of, self.claims))
 
     def owner_of(self, claim):
-        return self.owners[claim.pick.webhook_id]
+        return self.owners[claim.webhook_id]
 
     def webhooks_of(self, owner):
         return [webhook for webhook in self.owners if self.owners[webhook] == owner]

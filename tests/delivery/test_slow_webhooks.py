@@ -49,12 +49,12 @@ def test_lost_claims_of_a_slow_webhook_are_found_without_a_slow_slot(alice, slow
     for _ in range(2):
         emit_to_second(alice)
     busy = new_queue()
-    assert [claim.pick.webhook_id for claim in busy.claim(10)] == [slow[1].pk]
+    assert [claim.webhook_id for claim in busy.claim(10)] == [slow[1].pk]
     clock.advance(UNTIL_IT_HAS_ENDED)
 
     claims = busy.claim(10)
 
-    assert [(claim.pick.webhook_id, claim.is_lost) for claim in claims] == [(slow[0].pk, True)]
+    assert [(claim.webhook_id, claim.is_lost) for claim in claims] == [(slow[0].pk, True)]
     assert busy.claim(10) == []
 
 
@@ -107,7 +107,7 @@ def test_lost_claims_are_found_while_large_claims_save_looks(alice, clock, monke
     for seconds in (0, 0.98, 0.03):  # the last claim saves a look
         clock.advance(seconds)
         emit_to_second(alice)
-        lost += [claim.pick.webhook_id for claim in living.claim(10) if claim.is_lost]
+        lost += [claim.webhook_id for claim in living.claim(10) if claim.is_lost]
 
     assert lost == [paused.pk]
 
@@ -146,7 +146,7 @@ def test_an_engine_returns_to_skipped_slow_webhooks(alice, slow, receiver, clock
     assert claimed.claim(10) == []
     assert claimed.look_again_at == clock() + timedelta(seconds=0.25)
     clock.advance(0.25)
-    assert [claim.pick.webhook_id for claim in claimed.claim(10)] == [slow[1].pk]
+    assert [claim.webhook_id for claim in claimed.claim(10)] == [slow[1].pk]
 
 
 def test_many_lost_claims_of_unknown_webhooks_do_not_break_the_next_claim(alice, slow, new_queue, clock, monkeypatch):

@@ -117,7 +117,7 @@ def test_failures_before_a_success_in_the_batch_do_not_count_after_it(alice, web
     for _ in range(3):
         emit_one(alice)
     claims = queue.claim(10)
-    failed = [ended(claim._replace(pick=claim.pick._replace(max_attempts=1)), clock, status=500) for claim in claims]
+    failed = [ended(claim._replace(max_attempts=1), clock, status=500) for claim in claims]
 
     record(sql_for("default"), [failed[0], ended(claims[1], clock), failed[2]], clock())
 

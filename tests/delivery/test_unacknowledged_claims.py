@@ -33,7 +33,7 @@ def cut(monkeypatch):
 
         def claim_without_answer(self, asks, terms):
             picked = claim(self, asks, terms)
-            if left and picked.picks:
+            if left and picked.claims:
                 left.pop()
                 raise OperationalError("server closed the connection unexpectedly")
             return picked

@@ -69,7 +69,7 @@ def test_its_handshake_and_tests_are_claimed(held, queue):
     send_test_event(held, EVENT_TYPE)
 
     claims = queue.claim(100)
-    assert sorted(claim.pick.kind for claim in claims + queue.claim(100)) == ["test", "verification"]
+    assert sorted(claim.kind for claim in claims + queue.claim(100)) == ["test", "verification"]
 
 
 def test_a_lost_claim_of_an_event_is_claimed(alice, queue, clock):

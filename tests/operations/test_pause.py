@@ -66,7 +66,7 @@ def test_held_deliveries_are_sent_longest_due_first_within_the_limit(alice, webh
 
     claims = new_queue(clock, cap=3).claim(10)
 
-    assert {claim.pick.event_id for claim in claims} == {event.pk for event in events[1:]}
+    assert {claim.event_id for claim in claims} == {event.pk for event in events[1:]}
 
 
 def test_other_webhooks_are_not_affected_by_a_pause(alice, queue):
@@ -74,7 +74,7 @@ def test_other_webhooks_are_not_affected_by_a_pause(alice, queue):
     paused.pause()
     emit_one(alice)
 
-    assert [claim.pick.webhook_id for claim in queue.claim(10)] == [running.pk]
+    assert [claim.webhook_id for claim in queue.claim(10)] == [running.pk]
 
 
 def test_a_webhook_paused_after_the_look_has_no_claims(alice, webhook, queue, monkeypatch):
@@ -115,7 +115,7 @@ def test_requests_in_flight_finish_and_their_retries_are_held(alice, webhook, qu
     assert queue.claim(10) == []
 
     webhook.resume()
-    assert [claim.number for claim in queue.claim(10) if claim.pick.kind == "event"] == [2]
+    assert [claim.number for claim in queue.claim(10) if claim.kind == "event"] == [2]
 
 
 def test_a_claim_lost_during_a_pause_is_recorded_and_its_retry_is_held(alice, webhook, queue, clock):

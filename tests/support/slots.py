@@ -58,12 +58,11 @@ class FakeWorker:
     def end(self, claims: Iterable[Any], seconds: float, kind: str = "event") -> None:
         attempt: Any = SimpleNamespace(duration_ms=round(1000 * seconds))
         step: Any = None
-        self.slots.note([(claim_of(claim.pick.webhook_id, kind), attempt, step, step) for claim in claims])
+        self.slots.note([(claim_of(claim.webhook_id, kind), attempt, step, step) for claim in claims])
         self.slots.give_back(claims)
 
 
 def claim_of(webhook: str, kind: str = "event") -> Any:
-    pick = SimpleNamespace(
+    return SimpleNamespace(
         webhook_id=webhook, delivery_id=f"dlv_{next(_numbers)}", number=1, kind=kind, lost_since=None
     )
-    return SimpleNamespace(pick=pick)

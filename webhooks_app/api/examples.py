@@ -10,7 +10,7 @@ from ..catalogue import EVENT_ID
 from ..conf import retry_policy
 from ..event_types import EventType
 from ..protocol.ids import attempt_id
-from . import deliveries, emission, serializers
+from . import deliveries, emission, replays, serializers
 
 WEBHOOK_ID = "wh_019c138f9ac012d1c9a64a2e0f3b7d55"
 DELIVERY_ID = "dlv_019c138fa291c40a7e55d3b0962f18ec"
@@ -56,7 +56,7 @@ _WITHOUT_TYPE: dict[type[Any], dict[str, Any]] = {
     serializers.QueuedEventSerializer: _QUEUED,
     deliveries.SelectionSerializer: {"delivery_ids": [DELIVERY_ID]},
     deliveries.RedeliveredSerializer: {"queued": [_QUEUED], "refused": [_REFUSED]},
-    deliveries.NewReplaySerializer: {"webhook_id": WEBHOOK_ID, "since": "2026-01-31T06:00:00Z", "states": ["missed"]},
+    replays.NewReplaySerializer: {"webhook_id": WEBHOOK_ID, "since": "2026-01-31T06:00:00Z", "states": ["missed"]},
     serializers.TriedFilterSerializer: {"matches": True, "mismatch": ""},
     serializers.DecisionSerializer: {
         "webhook_id": WEBHOOK_ID,
@@ -91,7 +91,7 @@ def _with(event_type: EventType[Any]) -> dict[type[Any], dict[str, Any]]:
         serializers.WebhookWithSecretSerializer: {**webhook, "secret": _SECRET},
         serializers.RotatedWebhookSerializer: {**webhook, "secret": _SECRET, "warnings": []},
         serializers.TestRequestSerializer: {"webhook_id": WEBHOOK_ID, "event_type": name},
-        deliveries.ReplaySerializer: _replay(name),
+        replays.ReplaySerializer: _replay(name),
         deliveries.DeliverySerializer: delivery,
         deliveries.DeliveryWithAttemptsSerializer: {**delivery, "attempts": [_ATTEMPT]},
         serializers.EventSerializer: event,

@@ -171,8 +171,12 @@ class Lane:
         return self._signer
 
 
-class ClaimedRow(NamedTuple):
-    """A claimed delivery as a row of the database. A tuple, because drivers return tuples."""
+class Claim(NamedTuple):
+    """The right to make attempt ``number`` of a delivery until the lease ends.
+
+    A tuple, like all objects with an instance per delivery, because creating a frozen dataclass takes three times as
+    long.
+    """
 
     delivery_id: str
     webhook_id: str
@@ -182,62 +186,40 @@ class ClaimedRow(NamedTuple):
     """The number of the new attempt, or of the lost one."""
     max_attempts: int
     lost_since: datetime | None
-    """The time of the lost claim, or None for a new claim."""
+    """The time of the lost claim, for which nothing is sent, or None for a new claim."""
     expires_at: datetime | None
-    retry_policy: str = ""
+    retry_policy: str
     """The name of the policy, or empty for the specification's."""
-    is_ordered: bool = False
+    is_ordered: bool
     """Whether later deliveries of its group may wait for its end."""
-
-
-class ClaimedRows(NamedTuple):
-    """The result of a claim: the locked lanes, the picks, and the type and body of their events by id."""
-
-    lanes: Sequence[Lane]
-    picks: Sequence[ClaimedRow]
-    events: dict[str, tuple[str, bytes]]
-    parked: int = 0
-    """The number of due deliveries found behind an earlier one of their group."""
-
-
-class Claim(NamedTuple):
-    """The right to make attempt ``number`` of a delivery until the lease ends.
-
-    A tuple, like all objects with an instance per delivery, because creating a frozen dataclass takes three times as
-    long.
-    """
-
-    pick: ClaimedRow
     lane: Lane
     event_type: str
+    """Empty if the event is missing."""
     body: bytes
-
-    @property
-    def delivery_id(self) -> str:
-        return self.pick.delivery_id
-
-    @property
-    def number(self) -> int:
-        return self.pick.number
 
     @property
     def key(self) -> tuple[str, int]:
         """The unique key of the claim: a delivery may have several."""
-        return self.pick.delivery_id, self.pick.number
+        return self.delivery_id, self.number
 
     @property
     def is_lost(self) -> bool:
-        """Whether the lease of an earlier claim ended without a result. Nothing is sent for a lost claim."""
-        return self.pick.lost_since is not None
+        """Whether the lease of an earlier claim ended without a result."""
+        return self.lost_since is not None
 
     @property
     def ids(self) -> dict[str, str | None]:
         """The arguments of the app's signals about an attempt."""
-        return {
-            "delivery_id": self.pick.delivery_id,
-            "webhook_id": self.pick.webhook_id,
-            "event_id": self.pick.event_id,
-        }
+        return {"delivery_id": self.delivery_id, "webhook_id": self.webhook_id, "event_id": self.event_id}
+
+
+class Claimed(NamedTuple):
+    """The result of a claim: the locked lanes, and the claims, also expired ones and those without their event."""
+
+    lanes: Sequence[Lane]
+    claims: list[Claim]
+    parked: int = 0
+    """The number of due deliveries found behind an earlier one of their group."""
 
 
 class Finished(NamedTuple):
@@ -251,4 +233,4 @@ class Finished(NamedTuple):
     @property
     def frees_next(self) -> bool:
         """Whether recording the attempt can make a later delivery of its group due."""
-        return self.claim.pick.is_ordered and self.step.next_attempt_at is None
+        return self.claim.is_ordered and self.step.next_attempt_at is None

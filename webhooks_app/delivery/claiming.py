@@ -108,7 +108,7 @@ class Claimer:
 
     def hold_unsigned(self, claim: Claim, error: Exception) -> None:
         """Leave a claim that this worker cannot sign to others. Log one record per webhook. Thread-safe."""
-        webhook_id = claim.pick.webhook_id
+        webhook_id = claim.webhook_id
         if self._reported.is_first(webhook_id):
             text = "This worker cannot sign for webhook %s, and leaves its deliveries to others: %s"
             logger.error(text, webhook_id, error, extra={"webhook_id": webhook_id})
@@ -182,7 +182,7 @@ class Claimer:
         """Process the results that were recorded. Thread-safe."""
         self.slots.note(finished)
         # Before the slots are free, because a stopping worker ends with the last one.
-        freed = [(item.claim.pick.webhook_id, item.ended_at) for item in finished if item.frees_next]
+        freed = [(item.claim.webhook_id, item.ended_at) for item in finished if item.frees_next]
         self._freed.extend(freed)
         self.queue.forget([item.claim for item in finished])
         # All results, because an invalid one may have been recorded before by an unacknowledged commit.
@@ -237,7 +237,7 @@ class Claimer:
             claims = self.queue.claim_of(named, room, due_from=self._due_from)
             self._due_from = {}
             # The deliveries of a notification may have been claimed before it arrived.
-            without = set(named) - self._served - {claim.pick.webhook_id for claim in claims}
+            without = set(named) - self._served - {claim.webhook_id for claim in claims}
             self.polls.claimed_named(is_complete=not without and not self.queue.left_behind)
         else:
             self._due_from = {}
@@ -246,15 +246,15 @@ class Claimer:
             is_complete = not self.queue.left_behind and not self.queue.due_soon
             seconds = self._clock.monotonic() - began_at
             self.polls.looked(found=bool(claims), took_seconds=seconds, is_complete=is_complete)
-        self._served = {claim.pick.webhook_id for claim in claims}
+        self._served = {claim.webhook_id for claim in claims}
         if self.queue.look_again_at not in (None, self._look_again_at):
             self._look_again_at = self.queue.look_again_at
             self.polls.look_at(self._look_again_at)
-        new = [claim for claim in claims if claim.pick.lost_since is None]
+        new = [claim for claim in claims if claim.lost_since is None]
         self.claimed = len(new)
         self._claimed.extend((claim, began_at + self._begin_within_seconds) for claim in new)
         # Its own claim in progress is not lost: the clock jumped, or the database was unavailable for a lease.
-        lost = [claim for claim in claims if claim.pick.lost_since is not None and claim not in self.slots]
+        lost = [claim for claim in claims if claim.lost_since is not None and claim not in self.slots]
         if lost:
             self._put_lost(finish_all_lost(lost, self._clock.latest()))
 

@@ -150,7 +150,7 @@ class Engine:
 
     def _report(self, claim: Claim, error: Exception) -> None:
         """Log an error with level ERROR once per webhook, then with DEBUG: all its deliveries may have the same one."""
-        webhook_id = claim.pick.webhook_id
+        webhook_id = claim.webhook_id
         level = logging.ERROR if self._reported.is_first(webhook_id) else logging.DEBUG
         text = "Delivery %s to webhook %s could not be sent or judged: %s."
         logger.log(level, text, claim.delivery_id, webhook_id, kind_of(error), extra={"webhook_id": webhook_id})

@@ -44,7 +44,7 @@ class AttemptLogger:
             return
         shows_all = logger.isEnabledFor(logging.DEBUG)
         for item in finished:
-            if item.step.state == State.GIVEN_UP and item.claim.pick.kind != Delivery.Kind.RETRY_NOTICE:
+            if item.step.state == State.GIVEN_UP and item.claim.kind != Delivery.Kind.RETRY_NOTICE:
                 self._log_given_up(item, shows_all)
             elif shows_all:
                 _log(logging.DEBUG, item)
@@ -60,7 +60,7 @@ class AttemptLogger:
                     _log_folded(item, number)
 
     def _log_given_up(self, item: Finished, shows_all: bool) -> None:
-        webhook_id = item.claim.pick.webhook_id
+        webhook_id = item.claim.webhook_id
         now = self._clock.monotonic()
         until, number, _ = self._folded.get(webhook_id, (0.0, 0, item))
         if now < until:
@@ -76,22 +76,22 @@ class AttemptLogger:
 
 def _log(level: int, item: Finished) -> None:
     # Without the attempt's message, which may quote the receiver. It is in the database.
-    pick = item.claim.pick
-    words = (item.claim.number, KINDS.get(pick.kind, pick.kind), item.claim.delivery_id, pick.webhook_id, _host(item))
+    claim = item.claim
+    words = (claim.number, KINDS.get(claim.kind, claim.kind), claim.delivery_id, claim.webhook_id, _host(item))
     text = "Attempt %d of %s %s to webhook %s at %s: %s; %s."
     logger.log(level, text, *words, item.attempt.result, _outcome(item), extra=_attributes(item))
 
 
 def _log_folded(item: Finished, number: int) -> None:
     """Log the number of further given-up deliveries to a webhook. ``item`` is the last of them."""
-    pick = item.claim.pick
-    words = (counted(number, "more delivery was", "more deliveries were"), pick.webhook_id, _host(item))
+    claim = item.claim
+    words = (counted(number, "more delivery was", "more deliveries were"), claim.webhook_id, _host(item))
     text = "%s given up for webhook %s at %s; the last result is %s."
     logger.info(text, *words, item.attempt.result, extra={**_attributes(item), "folded": number})
 
 
 def _outcome(item: Finished) -> str:
-    if item.step.state == State.GIVEN_UP and item.claim.pick.kind == Delivery.Kind.RETRY_NOTICE:
+    if item.step.state == State.GIVEN_UP and item.claim.kind == Delivery.Kind.RETRY_NOTICE:
         return "a notice is not repeated"
     return {
         State.SUCCEEDED: "the delivery succeeded",
@@ -112,7 +112,7 @@ def _attributes(item: Finished) -> dict[str, object]:
     return {
         **item.claim.ids,
         "event_type": item.claim.event_type,
-        "kind": item.claim.pick.kind,
+        "kind": item.claim.kind,
         "host": _host(item),
         "attempt": item.claim.number,
         "result": item.attempt.result,

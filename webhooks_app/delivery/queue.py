@@ -26,8 +26,7 @@ from ..models import Delivery, QueueEntry, QueueLane, Webhook
 from ..models.hold import is_upcoming
 from ..models.queue import ENTRIES_AT_A_TIME
 from ..models.status import stop_reason
-from ..protocol.handshake import VERIFICATION_TYPE
-from .claim import MAX_LANES, Claim, ClaimedRow, ClaimedRows, ClaimRequest, ClaimTerms, DueWebhook, Lane
+from .claim import MAX_LANES, Claim, Claimed, ClaimRequest, ClaimTerms, DueWebhook, Lane
 from .slots import Slots
 from .sql import sql_for
 
@@ -70,7 +69,7 @@ class Queue:
         self._clock = clock
         self._lease = lease
         self.slots = slots
-        self.worker = new_worker_number() if worker is None else worker
+        self.worker = secrets.randbits(62) if worker is None else worker
         self._published: dict[str, int] = {}
         self._publish_at = math.inf
         self._last_webhook_id: str | None = None
@@ -123,7 +122,7 @@ class Queue:
         while not claims:
             webhook_ids = self._webhooks_in_turn(limit)
             claims = self._claim_from(webhook_ids, limit) if webhook_ids else []
-            served = {claim.pick.webhook_id for claim in claims}
+            served = {claim.webhook_id for claim in claims}
             self._without_slot += [pk for pk in webhook_ids if pk not in served]  # some are at their limit
             self.due_soon += [at for pk, at in self._nearly_due.items() if pk not in served]
             has_gone_round = self._last_webhook_id is None
@@ -131,7 +130,7 @@ class Queue:
                 break
             if has_gone_round:
                 began_after = None
-        self._busy = list({claim.pick.webhook_id: None for claim in claims}) if len(claims) >= MANY else []
+        self._busy = list({claim.webhook_id: None for claim in claims}) if len(claims) >= MANY else []
         self.left_behind |= is_partial or self._last_webhook_id is not None
         self.is_full = len(claims) >= limit
         if seeks_lost:  # from the webhooks of a look
@@ -195,7 +194,7 @@ class Queue:
 
     def hold_unsigned(self, claims: Sequence[Claim]) -> None:
         """Release deliveries that this worker cannot sign, and skip their webhooks for a growing time."""
-        for webhook_id in {claim.pick.webhook_id for claim in claims}:
+        for webhook_id in {claim.webhook_id for claim in claims}:
             if until := self._skip(webhook_id):
                 QueueLane.objects.using(self._using).filter(pk=webhook_id).update(unsigned_until=until)
         self.release(claims)
@@ -322,16 +321,16 @@ class Queue:
             self.left_behind |= len(asks) < len(webhook_ids)
             if not asks:
                 return []
-            picked = self._picked(asks, terms)
-            claims = self._claims(self._drop_expired(picked.picks, now), picked)
-            self._count(claims, picked, asks, terms)
-            parkings += bool(picked.parked)
-            if picked.parked and parkings >= PARKINGS_TO_A_LOOK:
+            claimed = self._claimed(asks, terms)
+            claims = self._sendable(claimed.claims, now)
+            self._count(claims, claimed, asks, terms)
+            parkings += bool(claimed.parked)
+            if claimed.parked and parkings >= PARKINGS_TO_A_LOOK:
                 self.due_soon.append(now)
-            if claims or not (picked.picks or picked.parked) or parkings >= PARKINGS_TO_A_LOOK:
+            if claims or not (claimed.claims or claimed.parked) or parkings >= PARKINGS_TO_A_LOOK:
                 return claims
 
-    def _picked(self, asks: Sequence[ClaimRequest], terms: ClaimTerms) -> ClaimedRows:
+    def _claimed(self, asks: Sequence[ClaimRequest], terms: ClaimTerms) -> Claimed:
         """Claim, each webhook separately if a row of one of them cannot be used."""
         try:
             return self._sql.claim(asks, terms)
@@ -341,12 +340,11 @@ class Queue:
                 raise
             if len(asks) == 1:
                 self._skip_unreadable(asks[0].webhook_id, error)
-                return ClaimedRows([], [], {})
-        parts = [self._picked([ask], terms) for ask in asks]
-        return ClaimedRows(
+                return Claimed([], [])
+        parts = [self._claimed([ask], terms) for ask in asks]
+        return Claimed(
             [lane for part in parts for lane in part.lanes],
-            [pick for part in parts for pick in part.picks],
-            {pk: event for part in parts for pk, event in part.events.items()},
+            [claim for part in parts for claim in part.claims],
             sum(part.parked for part in parts),
         )
 
@@ -359,25 +357,25 @@ class Queue:
             found = self._sql.lost_claims(self._without_slot[start : start + MAX_LANES], now)
             asks = [ClaimRequest(pk, 0, 0, number, is_unknown=False, lost_only=True) for pk, number in found.items()]
             if asks:
-                picked = self._picked(asks, self._terms(now))
-                claims += self._claims(self._drop_expired(picked.picks, now), picked)
+                claimed = self._claimed(asks, self._terms(now))
+                claims += self._sendable(claimed.claims, now)
         return claims
 
     def _terms(self, now: datetime) -> ClaimTerms:
         return ClaimTerms(self.worker, now, now + self._lease, now + LOST_AGAIN_AFTER if self._with_lost else None)
 
     def _count(
-        self, claims: Sequence[Claim], picked: ClaimedRows, asks: Sequence[ClaimRequest], terms: ClaimTerms
+        self, claims: Sequence[Claim], claimed: Claimed, asks: Sequence[ClaimRequest], terms: ClaimTerms
     ) -> None:
         """Record the deliveries in flight and the limits that were reached."""
         now = terms.now
-        new = Counter(pick.webhook_id for pick in picked.picks if pick.lost_since is None)
+        new = Counter(claim.webhook_id for claim in claimed.claims if claim.lost_since is None)
         for webhook_id, number in new.items():
             self._published[webhook_id] = self.slots.held_by(webhook_id) + number
-        self.slots.take([claim for claim in claims if claim.pick.lost_since is None])
-        self.left_behind |= len(picked.lanes) < len(asks)  # another worker holds some
+        self.slots.take([claim for claim in claims if claim.lost_since is None])
+        self.left_behind |= len(claimed.lanes) < len(asks)  # another worker holds some
         rooms = {ask.webhook_id: ask.room for ask in asks}
-        for lane in picked.lanes:
+        for lane in claimed.lanes:
             webhook_id = lane.webhook_id
             limit = lane.max_in_flight or self.slots.cap
             self.left_behind |= new[webhook_id] >= rooms[webhook_id] or self.slots.held_by(webhook_id) >= limit
@@ -423,31 +421,23 @@ class Queue:
                 return 0
             return Delivery.objects.using(self._using).cancel_stopped(webhook, limit=limit)
 
-    def _drop_expired(self, picks: Sequence[ClaimedRow], now: datetime) -> list[ClaimedRow]:
-        """Cancel expired deliveries. Return the others."""
-        expired = {pick for pick in picks if pick.lost_since is None and pick.expires_at and pick.expires_at <= now}
+    def _sendable(self, claims: list[Claim], now: datetime) -> list[Claim]:
+        """Cancel expired deliveries, and those whose event is missing. Return the others."""
+        expired = {
+            claim.delivery_id
+            for claim in claims
+            if claim.expires_at and claim.expires_at <= now and claim.lost_since is None
+        }
+        gone = {
+            claim.delivery_id
+            for claim in claims
+            if not claim.event_type or (claim.event_id is None and claim.kind != Delivery.Kind.VERIFICATION)
+        } - expired
         self._cancel(expired, "expired")
-        return [pick for pick in picks if pick not in expired]
+        self._cancel(gone, "event_deleted")
+        return [claim for claim in claims if claim.delivery_id not in expired | gone] if expired or gone else claims
 
-    def _claims(self, picks: Sequence[ClaimedRow], picked: ClaimedRows) -> list[Claim]:
-        lanes = {lane.webhook_id: lane for lane in picked.lanes}
-        found: dict[str | None, tuple[str, bytes]] = {None: (VERIFICATION_TYPE, b"")}
-        found.update(picked.events)
-        sendable = [pick for pick in picks if pick.event_id in found and _has_content(pick)]
-        self._cancel(set(picks) - set(sendable), "event_deleted")
-        return [Claim(pick, lanes[pick.webhook_id], *found[pick.event_id]) for pick in sendable]
-
-    def _cancel(self, picks: Collection[ClaimedRow], reason: str) -> None:
-        if picks:
-            ids = [pick.delivery_id for pick in picks]
+    def _cancel(self, ids: Collection[str], reason: str) -> None:
+        if ids:
             entries = QueueEntry.objects.using(self._using).filter(pk__in=ids)
             Delivery.objects.using(self._using).filter(pk__in=ids).cancel(reason, among=entries)
-
-
-def _has_content(pick: ClaimedRow) -> bool:
-    return pick.event_id is not None or pick.kind == Delivery.Kind.VERIFICATION
-
-
-def new_worker_number() -> int:
-    """Return a random worker number."""
-    return secrets.randbits(62)

@@ -136,7 +136,7 @@ class Recorder:
         if not self._is_light:
             return now + RECORD_WITHIN_SECONDS
         # The next delivery of an ordered group cannot start before.
-        is_ordered = any(item.claim.pick.is_ordered for item in self._batch)
+        is_ordered = any(item.claim.is_ordered for item in self._batch)
         return now if is_ordered else now + RECORD_WITHIN_SECONDS_LIGHT
 
     def _record(self) -> None:
@@ -155,7 +155,7 @@ def announce(finished: Sequence[Finished]) -> None:
         return
     for item in finished:
         attempt_made.send_robust(DeliveryAttempt, attempt=item.attempt, **item.claim.ids)
-        if item.claim.pick.kind == Delivery.Kind.VERIFICATION:
+        if item.claim.kind == Delivery.Kind.VERIFICATION:
             continue  # The Webhook model sends the signals of a handshake.
         if item.step.state == State.SUCCEEDED:
             delivery_succeeded.send_robust(Delivery, **item.claim.ids)
@@ -186,7 +186,7 @@ def _record_without_text(statements: PortableSql, item: Finished, now: datetime)
         if not concerns_rows(error):
             raise
         text = "Delivery %s to webhook %s is cancelled, because its attempt could not be recorded: %s."
-        ids = item.claim.delivery_id, item.claim.pick.webhook_id
+        ids = item.claim.delivery_id, item.claim.webhook_id
         logger.error(text, *ids, kind_of(error), extra={"webhook_id": ids[1]})  # noqa: TRY400 - quotes the receiver
         _cancel(statements, item)
         return []
@@ -194,20 +194,20 @@ def _record_without_text(statements: PortableSql, item: Finished, now: datetime)
 
 def _cancel(statements: PortableSql, item: Finished) -> None:
     """Cancel a delivery whose attempts cannot be recorded. Otherwise workers would repeat it for ever."""
-    using, pick, lane = statements.using, item.claim.pick, item.claim.lane
-    claim = QueueEntry.objects.using(using).filter(pk=pick.delivery_id, worker=lane.worker, attempt=pick.number)
+    using, claim = statements.using, item.claim
+    entry = QueueEntry.objects.using(using).filter(pk=claim.delivery_id, worker=claim.lane.worker, attempt=claim.number)
     with statements.writing():
-        Delivery.objects.using(using).filter(pk=pick.delivery_id).cancel(UNRECORDABLE, among=claim)
+        Delivery.objects.using(using).filter(pk=claim.delivery_id).cancel(UNRECORDABLE, among=entry)
 
 
 def _record(statements: PortableSql, finished: Sequence[Finished], now: datetime) -> list[Finished]:
     using = statements.using
-    handshakes = [item for item in finished if item.claim.pick.kind == HANDSHAKE and item.step.next_attempt_at is None]
+    handshakes = [item for item in finished if item.claim.kind == HANDSHAKE and item.step.next_attempt_at is None]
     with statements.writing():
         webhooks = _lock_verified(using, handshakes) if handshakes else {}
         freeing = [item.claim for item in finished if item.frees_next]
         if freeing or webhooks:
-            QueueLane.objects.using(using).lock(webhooks.keys() | {claim.pick.webhook_id for claim in freeing})
+            QueueLane.objects.using(using).lock(webhooks.keys() | {claim.webhook_id for claim in freeing})
         following = _following(using, freeing) if freeing else ()
         saved = statements.save(sorted(finished, key=_delivery_id), now)
         if following:
@@ -217,8 +217,8 @@ def _record(statements: PortableSql, finished: Sequence[Finished], now: datetime
         if counts := tally(valid):
             statements.save_tally(counts, now)
         for item in handshakes:
-            if item.claim.key in saved and item.claim.pick.webhook_id in webhooks:
-                _conclude_handshake(webhooks[item.claim.pick.webhook_id], item)
+            if item.claim.key in saved and item.claim.webhook_id in webhooks:
+                _conclude_handshake(webhooks[item.claim.webhook_id], item)
     return valid
 
 
@@ -233,7 +233,7 @@ def _delivery_id(item: Finished) -> str:
 
 def _lock_verified(using: str, handshakes: Sequence[Finished]) -> Mapping[str, Webhook]:
     """Lock the webhooks with a final handshake. A failed one cancels deliveries, so their lanes are locked next."""
-    decided = {item.claim.pick.webhook_id for item in handshakes}
+    decided = {item.claim.webhook_id for item in handshakes}
     webhooks = Webhook.objects.using(using).existing().filter(pk__in=decided).order_by("pk").select_for_update()
     return {webhook.pk: webhook for webhook in webhooks}
 
@@ -268,7 +268,7 @@ def save_notices(using: str, finished: Sequence[Finished]) -> None:
 
 def _is_announced(claim: Claim) -> bool:
     """Return True for a retry of an event. Handshakes are not events, and unverified webhooks receive no notices."""
-    return claim.pick.kind in REQUESTED and claim.lane.retry_notices and claim.lane.status == Webhook.Status.ACTIVE
+    return claim.kind in REQUESTED and claim.lane.retry_notices and claim.lane.status == Webhook.Status.ACTIVE
 
 
 def _notice(item: Finished, next_retry_at: datetime) -> Event:
@@ -276,7 +276,7 @@ def _notice(item: Finished, next_retry_at: datetime) -> Event:
     created_at = item.ended_at
     event_id = new_id("evt", created_at)
     data = retry_notice_data(
-        original_event_id=str(item.claim.pick.event_id),
+        original_event_id=str(item.claim.event_id),
         retry_count=item.claim.number,
         next_retry_at=next_retry_at,
     )
@@ -285,7 +285,7 @@ def _notice(item: Finished, next_retry_at: datetime) -> Event:
         type=RETRY_NOTICE.name,
         owner_id=item.claim.lane.owner_id,
         body=encode(id=event_id, type=RETRY_NOTICE.name, created=created_at, data=data).decode(),
-        is_test=item.claim.pick.kind == Delivery.Kind.TEST,
+        is_test=item.claim.kind == Delivery.Kind.TEST,
         created_at=created_at,
     )
 
@@ -295,7 +295,7 @@ def _delivery(item: Finished, event: Event) -> Delivery:
         id=new_id("dlv", event.created_at),
         event=event,
         created_at=event.created_at,
-        webhook_id=item.claim.pick.webhook_id,
+        webhook_id=item.claim.webhook_id,
         kind=Delivery.Kind.RETRY_NOTICE,
         max_attempts=1,
         expires_at=item.step.next_attempt_at,
@@ -307,14 +307,13 @@ def tally(finished: Sequence[Finished]) -> str:
     webhooks: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
     given_up: list[str] = []
     for claim, attempt, step, _ in finished:
-        pick = claim.pick
-        if pick.kind == EVENT:
-            counters = webhooks[pick.webhook_id[-32:]]
+        if claim.kind == EVENT:
+            counters = webhooks[claim.webhook_id[-32:]]
             _count(counters, attempt, step.state)
             if step.state is State.GIVEN_UP:
-                emitted_ms = milliseconds_of(str(pick.event_id))
+                emitted_ms = milliseconds_of(str(claim.event_id))
                 counters[MISSED_FROM] = min(counters.get(MISSED_FROM, emitted_ms), emitted_ms)
-                given_up.append(pick.delivery_id[-32:])
+                given_up.append(claim.delivery_id[-32:])
     if not webhooks:
         return ""
     return json.dumps({"webhooks": webhooks, "given_up": given_up}, separators=(",", ":"))

@@ -47,13 +47,13 @@ class Sending(NamedTuple):
 
 def request_for(claim: Claim, *, now: datetime, timeout_seconds: float) -> Request:
     """Return the signed request of a claim. Raise SecretUnreadableError or SchemeUnavailableError if that fails."""
-    pick, lane = claim.pick, claim.lane
-    challenge = new_challenge() if pick.kind == Delivery.Kind.VERIFICATION else ""
+    lane = claim.lane
+    challenge = new_challenge() if claim.kind == Delivery.Kind.VERIFICATION else ""
     body = challenge_body(challenge) if challenge else claim.body
-    if pick.expires_at is not None:
-        timeout_seconds = min(timeout_seconds, max((pick.expires_at - now).total_seconds(), 0.001))
+    if claim.expires_at is not None:
+        timeout_seconds = min(timeout_seconds, max((claim.expires_at - now).total_seconds(), 0.001))
     timestamp = int(now.timestamp())
-    message = Message(pick.event_id or pick.delivery_id, claim.event_type, timestamp, body)
+    message = Message(claim.event_id or claim.delivery_id, claim.event_type, timestamp, body)
     headers, signatures = lane.signer.sign(message, now)
     header_names = ""
     if lane.encrypted_headers:
@@ -66,8 +66,8 @@ def request_for(claim: Claim, *, now: datetime, timeout_seconds: float) -> Reque
         timeout_seconds=timeout_seconds,
         context=Sending(claim, now, challenge, timestamp, signatures, header_names),
         owner=str(lane.owner_id or ""),
-        probe=pick.delivery_id if pick.kind in PROBES else "",
-        fresh_connection=pick.number > 1,  # a reused connection may have caused the last failure
+        probe=claim.delivery_id if claim.kind in PROBES else "",
+        fresh_connection=claim.number > 1,  # a reused connection may have caused the last failure
         response_kept=RESPONSE_READ_LIMIT if challenge else RESPONSE_KEPT,
         body_seconds=timeout_seconds if challenge else BODY_SECONDS,
     )
@@ -80,11 +80,11 @@ def finish(exchange: Exchange, *, seen_at: datetime | None = None) -> Finished:
     and the duration, which are of different clocks. A process delayed between reading them would get a time too early.
     """
     sending: Sending = exchange.request.context
-    pick = sending.claim.pick
-    verdict = judge(exchange, sending.challenge, accepted=sending.claim.lane.accepted_statuses)
+    claim = sending.claim
+    verdict = judge(exchange, sending.challenge, accepted=claim.lane.accepted_statuses)
     attempt = log_exchange(
-        delivery_id=pick.delivery_id,
-        number=pick.number,
+        delivery_id=claim.delivery_id,
+        number=claim.number,
         verdict=verdict,
         exchange=exchange,
         started_at=sending.started_at,
@@ -94,7 +94,7 @@ def finish(exchange: Exchange, *, seen_at: datetime | None = None) -> Finished:
         header_names=sending.header_names,
     )
     ended_at = seen_at or sending.started_at + timedelta(seconds=exchange.duration_seconds)
-    return _finished(sending.claim, attempt, verdict, ended_at)
+    return _finished(claim, attempt, verdict, ended_at)
 
 
 def finish_lost(claim: Claim, now: datetime) -> Finished:
@@ -128,7 +128,7 @@ def _finished_unsent(claim: Claim, verdict: Verdict, now: datetime) -> Finished:
         number=claim.number,
         verdict=verdict,
         url=claim.lane.url,
-        started_at=claim.pick.lost_since or now,
+        started_at=claim.lost_since or now,
     )
     return _finished(claim, attempt, verdict, now)
 
@@ -137,21 +137,21 @@ def _finished(claim: Claim, attempt: AttemptLog, verdict: Verdict, ended_at: dat
     if verdict.result is Result.SUCCEEDED:
         return Finished(claim, attempt, NOTHING_MORE, ended_at)
     # The claim read the status together with the URL to which the request was sent.
-    if masks(verdict.result, is_handshake=claim.pick.kind == Delivery.Kind.VERIFICATION, status=claim.lane.status):
+    if masks(verdict.result, is_handshake=claim.kind == Delivery.Kind.VERIFICATION, status=claim.lane.status):
         attempt = attempt._replace(is_masked=True)
     retry_after = parse_retry_after(attempt.retry_after, ended_at) if attempt.retry_after else None
     plan = partial(
         next_step,
         verdict.result,
         attempt_number=max(1, claim.number),
-        max_attempts=claim.pick.max_attempts,
+        max_attempts=claim.max_attempts,
         ended_at=ended_at,
         retry_after=retry_after,
     )
     try:
-        step = plan(policy=policy_of_delivery(claim.pick.retry_policy))
+        step = plan(policy=policy_of_delivery(claim.retry_policy))
     except Exception as error:  # noqa: BLE001 - the host's policy may raise anything
         text = "The retry policy of delivery %s to webhook %s failed: %s. The default one is used."
-        logger.error(text, claim.delivery_id, claim.pick.webhook_id, kind_of(error))  # noqa: TRY400 - may quote a row
+        logger.error(text, claim.delivery_id, claim.webhook_id, kind_of(error))  # noqa: TRY400 - may quote a row
         step = plan(policy=SpecificationPolicy())
     return Finished(claim, attempt, step, ended_at)

@@ -196,10 +196,9 @@ class Slots:
         numbers: defaultdict[SlotHolder, int] = defaultdict(int)
         with self._lock:
             for claim in claims:
-                pick = claim.pick
-                key = pick.delivery_id, pick.number
+                key = claim.delivery_id, claim.number
                 if key not in self._open:
-                    self._open[key] = webhook = self._webhooks[pick.webhook_id]
+                    self._open[key] = webhook = self._webhooks[claim.webhook_id]
                     numbers[webhook] += 1
             for webhook, number in numbers.items():
                 webhook.was_used = True
@@ -209,15 +208,14 @@ class Slots:
 
     def begin(self, claim: Claim, monotonic: float) -> None:
         """Record the start of a claim's request."""
-        self._begun.append((monotonic, (claim.pick.delivery_id, claim.pick.number)))
+        self._begun.append((monotonic, (claim.delivery_id, claim.number)))
 
     def give_back(self, claims: Iterable[Claim]) -> None:
         """Free the slots of recorded or released claims."""
         numbers: defaultdict[SlotHolder, int] = defaultdict(int)
         with self._lock:
             for claim in claims:
-                pick = claim.pick
-                key = pick.delivery_id, pick.number
+                key = claim.delivery_id, claim.number
                 if key not in self._open:
                     continue
                 webhook = self._open[key]
@@ -237,14 +235,14 @@ class Slots:
         """
         with self._lock:
             for claim, attempt, _, _ in finished:
-                milliseconds, pick = attempt.duration_ms, claim.pick
-                if milliseconds is None or pick.lost_since is not None:
+                milliseconds = attempt.duration_ms
+                if milliseconds is None or claim.lost_since is not None:
                     continue
                 is_fast = milliseconds < 1000 * FAST_SECONDS
-                webhook = self._webhooks[pick.webhook_id]
-                if webhook.is_fast is not is_fast and not (is_fast and pick.kind == Delivery.Kind.VERIFICATION):
+                webhook = self._webhooks[claim.webhook_id]
+                if webhook.is_fast is not is_fast and not (is_fast and claim.kind == Delivery.Kind.VERIFICATION):
                     webhook.is_fast = is_fast
-                    self._changed.add(pick.webhook_id)
+                    self._changed.add(claim.webhook_id)
 
     def changed_paces(self) -> dict[str, bool]:
         """Return the webhooks with a changed pace that is not yet ``stored``."""

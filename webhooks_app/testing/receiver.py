@@ -87,8 +87,8 @@ class ScriptedReceiver:
         headers = dict(request.headers)
         schemes = tuple(known_signatures().values())
         event = verify(request.body, headers, secret, now=self._clock(), schemes=schemes)
-        pick = request.context.claim.pick
-        subject = pick.webhook_id, event.id or ""
+        claim = request.context.claim
+        subject = claim.webhook_id, event.id or ""
         self._copies[subject] += 1
         received = ReceivedRequest(
             at=self._clock(),
@@ -96,8 +96,8 @@ class ScriptedReceiver:
             headers=headers,
             body=request.body,
             event=event,
-            webhook_id=pick.webhook_id,
-            delivery_id=pick.delivery_id,
+            webhook_id=claim.webhook_id,
+            delivery_id=claim.delivery_id,
             copy=self._copies[subject],
         )
         self.received.append(received)

@@ -59,7 +59,7 @@ def deliver_badly(webhook):
         clock = ManualClock()
         clock.now = timezone.now()
         (claim,) = Queue(using="default", clock=clock, lease=timedelta(seconds=45), slots=open_slots(clock)).claim(1)
-        claim = claim._replace(pick=claim.pick._replace(max_attempts=1))
+        claim = claim._replace(max_attempts=1)
         request = request_for(claim, now=clock(), timeout_seconds=30)
         exchange = Exchange(request=request, duration_seconds=0.2, response=Response(status=429))
         finished = finish(exchange)

@@ -27,13 +27,14 @@ from ...models.hold import KINDS_BY_STATUS, STOPPING
 from ...models.order import BEGUN
 from ...models.status import PROBES
 from ...models.webhook import Order
+from ...protocol.handshake import VERIFICATION_TYPE
 from ..claim import (
     FIRST_ENTRIES,
     LANE_NAMES,
     MAX_LANES,
     WEBHOOK_FIELDS,
-    ClaimedRow,
-    ClaimedRows,
+    Claim,
+    Claimed,
     ClaimRequest,
     ClaimTerms,
     DueWebhook,
@@ -63,8 +64,14 @@ MAX_ATTEMPT_NUMBER = 32_767
 PARKED_AT_A_TIME = 200
 """Maximum number of deliveries of a lane that one claim parks."""
 
-CLAIMED_AT, IS_ORDERED, IS_BLOCKED = 6, 9, 10
+EVENT_ID, CLAIMED_AT, IS_ORDERED, IS_BLOCKED = 2, 6, 9, 10
 """Indexes of columns in a row."""
+
+NO_EVENT: Mapping[str | None, tuple[str, bytes]] = {None: (VERIFICATION_TYPE, b"")}
+"""The type and the body of a claim without an event."""
+
+MISSING = "", b""
+"""The same if the event is missing."""
 
 Row: TypeAlias = Sequence[Any]
 
@@ -166,25 +173,20 @@ class PortableSql(RecordingSql):
         params = list(chain(*((self.write_id(pk), self.write_time(now)) for pk in webhook_ids)))
         return {self.read_id("wh", pk): number for pk, number in self.fetch(sql, params)} if sql else {}
 
-    def claim(self, asks: Sequence[ClaimRequest], terms: ClaimTerms) -> ClaimedRows:
+    def claim(self, asks: Sequence[ClaimRequest], terms: ClaimTerms) -> Claimed:
         """Claim the oldest due deliveries of each webhook, up to its fair share and its limits.
 
         Webhooks locked by another worker are skipped. A claim increments the attempt number and lasts until
-        ``terms.leased_until``. The picks include lost claims of all kinds, and expired deliveries.
+        ``terms.leased_until``. They include lost claims of all kinds, and expired deliveries.
         """
         with self.writing():
             locked = self._lock_lanes(asks, terms)
             rows, blocked = self._first_of_groups(self._without_contested(self._pick(locked, terms)), locked)
             self._park(blocked)
             self._claim(rows, terms)
-            picks = [self._read_pick(row) for row in rows]
-            self._write_lanes(locked, picks, asks, terms)
-            return ClaimedRows(
-                [found.lane for found in locked],
-                picks,
-                self.events({pick.event_id for pick in picks if pick.event_id}),
-                len(blocked),
-            )
+            claims = self._claims(rows, {found.lane.webhook_id: found.lane for found in locked})
+            self._write_lanes(locked, claims, asks, terms)
+            return Claimed([found.lane for found in locked], claims, len(blocked))
 
     def events(self, event_ids: Iterable[str]) -> dict[str, tuple[str, bytes]]:
         """Return the type and the body of each event that still exists, by its id."""
@@ -332,12 +334,25 @@ class PortableSql(RecordingSql):
     def next_attempt(self) -> str:
         return f"CASE WHEN attempt < {MAX_ATTEMPT_NUMBER} THEN attempt + 1 ELSE {MAX_ATTEMPT_NUMBER} END"
 
-    def _read_pick(self, row: Sequence[Any]) -> ClaimedRow:
-        delivery_id, webhook_id, event_id, kind, number, max_attempts, claimed_at, expires_at, policy, *_ = row
-        return ClaimedRow(
+    def _claims(self, rows: Sequence[Row], lanes: Mapping[str, Lane]) -> list[Claim]:
+        event_ids = {row[EVENT_ID]: self.read_id("evt", row[EVENT_ID]) for row in rows if row[EVENT_ID]}
+        events = dict(NO_EVENT)
+        events.update(self.events(event_ids.values()))
+        return [self._claim_of(row, lanes, event_ids.get(row[EVENT_ID]), events) for row in rows]
+
+    def _claim_of(
+        self,
+        row: Row,
+        lanes: Mapping[str, Lane],
+        event_id: str | None,
+        events: Mapping[str | None, tuple[str, bytes]],
+    ) -> Claim:
+        delivery_id, webhook_id, _, kind, number, max_attempts, claimed_at, expires_at, policy, *_ = row
+        webhook_id = self.read_id("wh", webhook_id)
+        return Claim(
             self.read_id("dlv", delivery_id),
-            self.read_id("wh", webhook_id),
-            self.read_id("evt", event_id) if event_id else None,
+            webhook_id,
+            event_id,
             kind,
             number if claimed_at else min(number + 1, MAX_ATTEMPT_NUMBER),
             max_attempts,
@@ -345,17 +360,19 @@ class PortableSql(RecordingSql):
             self.read_time(expires_at),
             policy,
             bool(row[IS_ORDERED]),
+            lanes[webhook_id],
+            *events.get(event_id, MISSING),
         )
 
     def _write_lanes(
         self,
         locked: Sequence[LockedLane],
-        picks: Sequence[ClaimedRow],
+        claims: Sequence[Claim],
         asks: Sequence[ClaimRequest],
         terms: ClaimTerms,
     ) -> None:
         """Store the number of claims for the other workers, and apply it to the rate limits."""
-        numbers = Counter(pick.webhook_id for pick in picks if pick.lost_since is None)
+        numbers = Counter(claim.webhook_id for claim in claims if claim.lost_since is None)
         own = {ask.webhook_id: ask.own for ask in asks}
         changed = []
         for lane, row, *_ in locked:

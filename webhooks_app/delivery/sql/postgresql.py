@@ -18,10 +18,10 @@ from ...models import Event, QueueEntry, Webhook
 from ...models.hold import KINDS_BY_STATUS
 from ...models.limits import BURST, LONG_AGO, MAX_RATE, MIN_RATE
 from ...models.webhook import Order
-from ..claim import FIRST_ENTRIES, WEBHOOK_FIELDS, ClaimedRow, ClaimedRows, ClaimRequest, ClaimTerms, Finished, Lane
+from ..claim import FIRST_ENTRIES, WEBHOOK_FIELDS, Claim, Claimed, ClaimRequest, ClaimTerms, Finished, Lane
 from ..outcome import AttemptLog, Headers
 from ..signing import LaneKey
-from .claiming import IS_PROBE, PortableSql
+from .claiming import IS_PROBE, MISSING, NO_EVENT, PortableSql
 from .recording import json_of, json_of_timings, message_of
 
 CLAIM_TYPES = {
@@ -66,7 +66,7 @@ class PostgresqlSql(PortableSql):
         self._ordered: frozenset[str] = frozenset()
         """The webhooks with an order at the last claim. Threads replace it; each claim reads it once."""
 
-    def claim(self, asks: Sequence[ClaimRequest], terms: ClaimTerms) -> ClaimedRows:
+    def claim(self, asks: Sequence[ClaimRequest], terms: ClaimTerms) -> Claimed:
         """Claim in one statement, or in a transaction for webhooks with an order, after locking their lanes.
 
         The snapshot of a single statement may be older than its locks, but the first delivery of a group must be read
@@ -74,20 +74,18 @@ class PostgresqlSql(PortableSql):
         """
         known = self._ordered
         plain = [ask for ask in asks if ask.webhook_id not in known]
-        picked = self._claim_at_once(plain, terms) if plain else ClaimedRows([], [], {})
-        found = frozenset(lane.webhook_id for lane in picked.lanes if lane.order != Order.NONE)
+        claimed = self._claim_at_once(plain, terms) if plain else Claimed([], [])
+        found = frozenset(lane.webhook_id for lane in claimed.lanes if lane.order != Order.NONE)
         ordered = [ask for ask in asks if ask.webhook_id in known or ask.webhook_id in found]
         self._ordered = found if len(known) > MAX_REMEMBERED else known | found
         if not ordered:
-            return picked
+            return claimed
         more = super().claim(ordered, terms)
         self._ordered -= {lane.webhook_id for lane in more.lanes if lane.order == Order.NONE}
-        lanes = [lane for lane in picked.lanes if lane.webhook_id not in found]
-        return ClaimedRows(
-            [*lanes, *more.lanes], [*picked.picks, *more.picks], {**picked.events, **more.events}, more.parked
-        )
+        lanes = [lane for lane in claimed.lanes if lane.webhook_id not in found]
+        return Claimed([*lanes, *more.lanes], [*claimed.claims, *more.claims], more.parked)
 
-    def _claim_at_once(self, asks: Sequence[ClaimRequest], terms: ClaimTerms) -> ClaimedRows:
+    def _claim_at_once(self, asks: Sequence[ClaimRequest], terms: ClaimTerms) -> Claimed:
         """Claim by `claim.sql`, which explains the steps."""
         values = {
             "asks": json.dumps([(ask.webhook_id[-32:], *ask[1:6]) for ask in asks]),
@@ -98,20 +96,34 @@ class PostgresqlSql(PortableSql):
             "lease_epoch": terms.leased_until.timestamp(),
             "lost_again_at": terms.lost_again_at,
         }
-        lanes: list[Lane] = []
-        picks: list[ClaimedRow] = []
-        events: dict[str, tuple[str, bytes]] = {}
         rows = self.fetch_prepared(self._claiming, CLAIM_TYPES, values)
-        for tag, row_id, webhook_id, event_id, text, body, number, most, since, until, is_ordered in rows:
-            if tag == "p":
-                picks.append(
-                    ClaimedRow(row_id, webhook_id, event_id, text, number, most, since, until, body, is_ordered)
-                )
-            elif tag == "e":
-                events[row_id] = text, body.encode()
-            else:
-                lanes.append(_lane(json.loads(body), terms, since))
-        return ClaimedRows(lanes, picks, events)
+        lanes: dict[str, Lane] = {}
+        events = dict(NO_EVENT)
+        for tag, event_id, _, _, text, body, _, _, since, _, _ in rows:
+            if tag == "e":
+                events[event_id] = text, body.encode()
+            elif tag == "l":
+                lane = _lane(json.loads(body), terms, since)
+                lanes[lane.webhook_id] = lane
+        claims = [
+            Claim(
+                delivery_id,
+                webhook_id,
+                event_id,
+                kind,
+                number,
+                most,
+                since,
+                until,
+                policy,
+                is_ordered,
+                lanes[webhook_id],
+                *events.get(event_id, MISSING),
+            )
+            for tag, delivery_id, webhook_id, event_id, kind, policy, number, most, since, until, is_ordered in rows
+            if tag == "p"
+        ]
+        return Claimed([*lanes.values()], claims)
 
     @cached_property
     def _claiming(self) -> str:
@@ -182,11 +194,11 @@ class PostgresqlSql(PortableSql):
             WHERE saved.webhook_id = claims.webhook_id"""
 
     def save(self, finished: Sequence[Finished], now: datetime) -> set[tuple[str, int]]:
-        picks = [item.claim.pick for item in finished]
+        claims = [item.claim for item in finished]
         values = {
-            "ids": _array([pick.delivery_id[-32:] for pick in picks]),
-            "numbers": _array([str(pick.number) for pick in picks]),
-            "workers": _array([str(item.claim.lane.worker) for item in finished]),
+            "ids": _array([claim.delivery_id[-32:] for claim in claims]),
+            "numbers": _array([str(claim.number) for claim in claims]),
+            "workers": _array([str(claim.lane.worker) for claim in claims]),
             "states": _array([item.step.state for item in finished]),
             "results": _array([item.attempt.result for item in finished]),
             "masked": _array(["t" if item.attempt.is_masked else "f" for item in finished]),
@@ -194,7 +206,7 @@ class PostgresqlSql(PortableSql):
             "now": now,
         }
         if len({item.step.next_attempt_at is None for item in finished}) > 1:  # the statement deletes before it updates
-            QueueEntry.objects.using(self.using).claimed().lock(pick.delivery_id for pick in picks)
+            QueueEntry.objects.using(self.using).claimed().lock(claim.delivery_id for claim in claims)
         saved = {(delivery_id, number) for delivery_id, number in self.fetch_prepared(self._saving, SAVE_TYPES, values)}
         logs = [item.attempt for item in finished]
         self._save_attempts([log for log in logs if (log.delivery_id, log.number) in saved])

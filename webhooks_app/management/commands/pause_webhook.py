@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from django.core.management.base import CommandParser
@@ -17,7 +18,7 @@ class Command(WebhooksCommand):
         "Prints the number of its waiting deliveries."
     )
 
-    operation = staticmethod(lifecycle.pause)
+    operation: Callable[..., None] = staticmethod(lifecycle.pause)
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("webhook_id", help="The webhook, wh_….")
