@@ -30,11 +30,11 @@ class ProbeTurns:
         self._lines: dict[Address, _Line] = {}
 
     def seconds_to_wait(self, request: Request, addresses: Sequence[Address]) -> float:
-        """Return the time to wait before sending the request to one of these addresses. Count the request if it is 0.0.
+        """Return the time to wait before sending a probe to one of these addresses. Count it if the time is 0.0.
 
         All addresses count, because any of them may be connected first.
         """
-        if not request.probe or not self._interval:
+        if not self._interval:
             return 0.0
         with self._lock:
             now = self._clock()

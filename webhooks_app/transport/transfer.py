@@ -65,7 +65,7 @@ class Transfer:
             self._unsent = memoryview(wire_format(self.request, endpoint))
             addresses: Sequence[Address]
             addresses = (endpoint.address,) if endpoint.address else (yield from self._resolve(endpoint))
-            if seconds := self._sender.turns.seconds_to_wait(self.request, addresses):
+            if self.request.probe and (seconds := self._sender.turns.seconds_to_wait(self.request, addresses)):
                 return Exchange(self.request, self._seconds(), postponed_seconds=seconds)
             connection = None
             if not self.request.fresh_connection:
