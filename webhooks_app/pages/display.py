@@ -92,7 +92,8 @@ def in_time(span: timedelta) -> str:
     for unit, length in (("d", 86_400), ("h", 3600), ("min", 60)):
         if seconds >= 2 * length:
             return f"{seconds / length:.0f} {unit}"
-    return f"{seconds:.1f}".removesuffix(".0") + " s" if seconds < 10 else f"{seconds:.0f} s"
+    tenths = round(seconds, 1) if seconds < 10 else round(seconds)
+    return f"{number_format(tenths, 0 if tenths == round(tenths) else 1)} s"
 
 
 def state_and_result(delivery: Delivery) -> str:
