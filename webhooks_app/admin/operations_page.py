@@ -69,7 +69,7 @@ class Disablings(NamedTuple):
 class Forecast:
     as_of: datetime
     held: Sequence[tuple[Any, int]]
-    """The reasons why deliveries wait, with their numbers, the most frequent first."""
+    """The reasons why pending deliveries are not finished, with their numbers, the most frequent first."""
     minutes: Sequence[tuple[datetime, int]]
     """The number of deliveries that become due in each minute with any."""
     frame: charts.Frame

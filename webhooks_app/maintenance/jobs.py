@@ -82,7 +82,7 @@ class Job:
 def gauge(using: str, now: datetime, facts: dict[str, Any]) -> float | None:
     """Count the queue in one scan: ``waiting``, with its parts ``due`` and ``held``, and ``in_flight``.
 
-    ``held`` deliveries need a change of their webhook. They do not count as due. ``by_hold`` has the numbers of waiting
+    ``held`` deliveries need a change of their webhook. They do not count as due. ``by_hold`` has the numbers of pending
     deliveries by the reason of their hold, and ``by_minute`` those that become due in each minute of the next hour.
     """
     began_at = time.monotonic()
@@ -101,9 +101,9 @@ def _counts(using: str, now: datetime) -> Facts:
         by_hold[hold] += number
         if hold == HoldReason.NOT_DUE and minute is not None:
             by_minute[format_time(minute.replace(tzinfo=UTC))] += number  # naive on PostgreSQL
-    in_flight = by_hold.pop(HoldReason.IN_FLIGHT.value, 0)
+    in_flight = by_hold[HoldReason.IN_FLIGHT.value]
     return {
-        "waiting": by_hold.total(),
+        "waiting": by_hold.total() - in_flight,
         "due": sum(by_hold[reason] for reason in DUE),
         "held": sum(by_hold[reason] for reason in HELD),
         "in_flight": in_flight,

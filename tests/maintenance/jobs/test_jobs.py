@@ -202,7 +202,7 @@ def test_gauges_count_pending_deliveries(django_user_model, clock):
         "held": 4,
         "in_flight": 1,
     }
-    assert facts["by_hold"] == {"": 1, "paused": 2, "unverified": 2}
+    assert facts["by_hold"] == {"": 1, "in_flight": 1, "paused": 2, "unverified": 2}
     assert facts["by_minute"] == {}
 
 
