@@ -113,7 +113,7 @@ class EventTypeOfDeliveryFilter(EventTypeFilter):
 class ResultFilter(admin.SimpleListFilter):
     """Filter by the result of the last attempt."""
 
-    title = _("last result")
+    title = _("result")
     parameter_name = "result"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
@@ -224,7 +224,7 @@ class FinishedForm(forms.Form):
 class FinishedFilter(TypedFilter):
     """Filter by the time of the success, or of giving up, which the charts count."""
 
-    title = _("finished")
+    title = _("completion")
     parameter_names = ("finished_after", "finished_before")
     form_class = FinishedForm
 

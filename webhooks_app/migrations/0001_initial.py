@@ -1202,7 +1202,7 @@ class Migration(migrations.Migration):
                         ],
                         editable=False,
                         max_length=10,
-                        verbose_name="way",
+                        verbose_name="channel",
                     ),
                 ),
                 (

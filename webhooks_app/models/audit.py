@@ -163,7 +163,7 @@ class AuditEntry(BaseModel):
         db_constraint=False,
     )
     actor_name = models.CharField(_("by"), max_length=MAX_NAME_LENGTH, blank=True, editable=False)
-    via = models.CharField(_("way"), max_length=10, choices=Via, editable=False)
+    via = models.CharField(_("channel"), max_length=10, choices=Via, editable=False)
     changes = CompactJSONField(_("changes"), default=dict, editable=False)
     reason = ReasonField(_("reason"), max_length=MAX_REASON_LENGTH, blank=True, editable=False)
     created_at = models.DateTimeField(_("time"), default=now, editable=False)
