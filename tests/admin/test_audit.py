@@ -47,7 +47,7 @@ def test_an_entry_has_a_page_with_values_before_and_after(superuser: Page, webho
 
     page = superuser.get("auditentry", "change", AuditEntry.objects.get().pk)
 
-    assert '<td class="webhooks-text">-</td>' in text(page)
+    assert '<td class="webhooks-text">\N{EN DASH}</td>' in text(page)
     assert shows(page, "<b>ours</b>")
     assert "<b>ours</b>" not in text(page)
     assert 'name="_save"' not in text(page)
@@ -163,7 +163,7 @@ def test_the_owner_of_a_new_row_is_named(
 
     assert all(shows(answer, f"account: {owned_by}") for answer in shown)
     changes = page.get("auditentry", "change", entry.pk).context["changes"]
-    assert ("account", "-", owned_by) in [change[:3] for change in changes]
+    assert ("account", "\N{EN DASH}", owned_by) in [change[:3] for change in changes]
 
 
 @pytest.mark.parametrize("reader", ["root", "berta"])

@@ -159,7 +159,7 @@ def test_charts_need_permission_to_view_deliveries(staff: Callable[..., Page], n
 
     listed, shown = text(page.get("webhook")), text(page.get("webhook", "change", webhook.pk))
 
-    assert column(listed, "course").strip() == "-"
+    assert column(listed, "course").strip() == "\N{EN DASH}"
     assert "disabled in" in listed
     assert 'role="img"' not in shown
 

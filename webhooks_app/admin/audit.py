@@ -19,7 +19,7 @@ from django.utils.translation import gettext_lazy as _
 
 from ..models import ApiKey, AuditEntry, Delivery, Problem, Replay, Webhook
 from ..owners import owners
-from ..pages.display import moment
+from ..pages.display import NO_VALUE, moment
 from .export import ExportingAdmin, account_of
 from .filters import CreatedFilter, OwnerFilter
 from .owned import OwnedAdmin, ReadOnlyAdmin, actor_of, as_shown, manages_all
@@ -197,7 +197,7 @@ def _named(entry: Any, pk: Any) -> str | None:
 
 def _text(value: Any) -> str:
     if value is None or value == "":
-        return "-"
+        return NO_VALUE
     if isinstance(value, bool):
         return gettext("yes") if value else gettext("no")
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -26,7 +26,6 @@ from ..models.hold import SILENT, HoldReason, holds_of
 from ..models.keyset import WHOLE, Parts
 from ..operations.rights import REDELIVER
 from ..operations.sending import redeliver
-from ..owners import owners
 from ..pages.confirmations import DELIVERY
 from ..pages.display import (
     PARTS_OF_TYPE,
@@ -45,7 +44,7 @@ from ..protocol.ids import order_of_creation
 from .actions import ActingAdmin
 from .change_list import KeysetChangeList
 from .display import copyable, delivery_urls, link_to, shown_transcript
-from .export import ExportingAdmin
+from .export import ExportingAdmin, account_of
 from .filters import (
     AnswerFilter,
     CreatedFilter,
@@ -59,7 +58,7 @@ from .filters import (
     StateFilter,
     WebhookFilter,
 )
-from .owned import ReadOnlyAdmin, found_owners, knows_owners, manages_all, own_rows
+from .owned import EVERY_ACCOUNT, ReadOnlyAdmin, found_owners, knows_owners, manages_all, own_rows
 
 MAX_REDELIVERIES = 10
 
@@ -152,8 +151,8 @@ class DeliveryChangeList(KeysetChangeList):
         names_owners = knows_owners(request)
         for delivery in self.result_list:
             delivery.last_attempt = last.get(delivery.pk)
-            if names_owners and (owner := delivery.webhook.owner) is not None:
-                delivery.owner_label = owners().label(owner)
+            if names_owners:
+                delivery.owner_label = account_of(delivery.webhook)
 
     def _source(self, by_index: Sequence[Any]) -> Any:
         """Return the queue for a list of pending deliveries.
@@ -281,7 +280,8 @@ class DeliveryAdmin(DeliveryPage, ExportingAdmin):
         url = breakable(attempt.url if attempt else webhook.url)
         shown = url if webhook.is_deleted else link_to(webhook, site=self.admin_site.name, text=url)
         text = '<span class="webhooks-url" title="{}">{}</span><span class="webhooks-quiet">{}</span>'
-        return format_html(text, webhook.pk, shown, getattr(delivery, "owner_label", ""))
+        owner = getattr(delivery, "owner_label", "")
+        return format_html(text, webhook.pk, shown, EVERY_ACCOUNT if owner is None else owner)
 
     @admin.display(description=_("state"))
     def state_and_answer(self, delivery: Delivery) -> SafeString:

@@ -15,7 +15,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from ..models import Delivery
-from ..pages.display import DeliveryUrl, moment
+from ..pages.display import NO_VALUE, DeliveryUrl, moment
 from ..pages.transcript import ShownAttempt, transcript
 
 
@@ -38,7 +38,7 @@ def time_of(name: str, label: Any) -> Any:
     @admin.display(description=label)
     def shown(self: Any, item: Any) -> SafeString | str:
         at = getattr(item, name)
-        return moment(at) if at else "-"
+        return moment(at) if at else NO_VALUE
 
     return shown
 

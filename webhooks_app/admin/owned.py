@@ -19,6 +19,7 @@ from ..models.keyset import MAX_PARTS, WHOLE, Parts
 from ..operations.actors import StaffMember
 from ..operations.rights import Right
 from ..owners import Access, event_types_for, owners, owners_with_key
+from ..pages.display import NO_VALUE
 from .change_list import KeysetChangeList
 
 Rows = TypeVar("Rows", bound=BaseQuerySet[Any])
@@ -28,6 +29,9 @@ MAX_FOUND = 20
 
 NAMES = ("owner_name", "requested_by", "created_by")
 """Columns with account names, hidden from users who may see only their own account."""
+
+EVERY_ACCOUNT = _("Every account")
+"""Shown as the account of a webhook of the platform."""
 
 if TYPE_CHECKING:
     BaseAdmin = admin.ModelAdmin[Any]
@@ -90,6 +94,7 @@ class OwnedAdmin(BaseAdmin):
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER
     list_per_page = 50
+    empty_value_display = NO_VALUE
     sortable_by = ()
     search_fields = ("id",)
 

@@ -23,7 +23,7 @@ from ..models.problem import UNRESOLVED
 from ..operations import problems
 from ..operations.rights import HANDLE_PROBLEM, REPLAY
 from ..pages.confirmations import PROBLEM
-from ..pages.display import MAX_URL, breakable, grouped, moment
+from ..pages.display import MAX_URL, NO_VALUE, breakable, grouped, moment
 from ..pages.filters import PERIODS, TIMEOUT, limits_of
 from ..replays.planning import MARGIN
 from .actions import ActingAdmin
@@ -31,7 +31,7 @@ from .display import deliveries_url, link_to, shows_deliveries
 from .export import ExportingAdmin, account_of
 from .filters import AnswerFilter, OfWebhooksFilter, OwnerOfWebhookFilter, WebhookFilter
 from .impact import ImpactPage
-from .owned import ReadOnlyAdmin, found_owners, manages_all, own_rows
+from .owned import EVERY_ACCOUNT, ReadOnlyAdmin, found_owners, manages_all, own_rows
 
 State = Problem.State
 
@@ -78,7 +78,7 @@ class ProblemStateFilter(admin.SimpleListFilter):
 class SeenFilter(admin.SimpleListFilter):
     """Filter by the time of the last failure."""
 
-    title = _("last seen")
+    title = _("time")
     parameter_name = "seen"
     spans = ("hour", "day", "week")
 
@@ -189,7 +189,7 @@ class ProblemAdmin(ImpactPage, ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
 
     @admin.display(description=_("account"))
     def owner_name(self, problem: Problem) -> str:
-        return super().owner_name(problem.webhook)
+        return account_of(problem.webhook) or str(EVERY_ACCOUNT)
 
     @admin.display(description=_("failed attempts"))
     def count_shown(self, problem: Problem) -> str:
@@ -209,7 +209,7 @@ class ProblemAdmin(ImpactPage, ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
 
     @admin.display(description=_("resolved"))
     def resolved(self, problem: Problem) -> SafeString | str:
-        return moment(problem.resolved_at) if problem.resolved_at else "-"
+        return moment(problem.resolved_at) if problem.resolved_at else NO_VALUE
 
     @admin.display(description=_("missed events"))
     def missed(self, problem: Problem) -> SafeString | str:

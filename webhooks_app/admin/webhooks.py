@@ -37,7 +37,7 @@ from .export import ExportingAdmin, account_of
 from .filters import CreatedFilter, OwnerFilter
 from .operations_page import OperationsPage
 from .overview import shown_overview
-from .owned import actor_of, manages_all, visible_event_types, without_names
+from .owned import EVERY_ACCOUNT, actor_of, manages_all, visible_event_types, without_names
 from .owner_fields import OwnableAdmin
 from .receivers import ReceiversPage
 from .search import SearchPage
@@ -180,7 +180,7 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookActions, Expo
 
     @admin.display(description=_("account"))
     def owner_name(self, item: Webhook) -> str:
-        return super().owner_name(item) if item.owner is not None else gettext("Every account")
+        return account_of(item) or str(EVERY_ACCOUNT)
 
     @admin.display(description=_("URL"))
     def target(self, webhook: Webhook) -> SafeString:

@@ -29,6 +29,9 @@ MAX_URL = 160
 DeliveryUrl = Callable[[str], str]
 """Returns the URL of the page of a delivery, by its ID."""
 
+NO_VALUE = "\N{EN DASH}"
+"""Shown where a row has no value."""
+
 TO_THE_SECOND = "Y-m-d H:i:s T"
 """Time format of all pages, to the second, with the zone, and the same in every language."""
 

@@ -21,7 +21,7 @@ from ..models import Delivery, DeliveryAttempt, Event
 from ..models.delivery import DeliveryQuerySet
 from ..models.hold import SILENT, Hold, HoldReason, holds_of
 from ..protocol.ids import first_id_at, time_of
-from .display import LISTED, DeliveryUrl, grouped, in_time, result_in_words
+from .display import LISTED, NO_VALUE, DeliveryUrl, grouped, in_time, result_in_words
 from .explanation import ended_at, why_cancelled
 
 MAX_READ = 5000
@@ -265,7 +265,7 @@ def _of_attempt(attempt: DeliveryAttempt, *, url: str, sent_to: str) -> Step:
         at=attempt.started_at,
         until=_end(attempt),
         tone="good" if attempt.result == DeliveryAttempt.Result.SUCCEEDED else "bad",
-        label=str(attempt.response_status or "-"),
+        label=str(attempt.response_status or NO_VALUE),
         url=url,
         sent_to=attempt.url or sent_to,
     )
