@@ -86,6 +86,12 @@ def test_a_refused_url_is_explained_on_the_form(amina: Customer) -> None:
     assert not Webhook.objects.filter(description="Archive").exists()
 
 
+def test_a_refused_url_is_explained_together_with_other_errors(amina: Customer) -> None:
+    refused = amina.post("webhook-new", url="http://10.0.0.1/", event_types=[])
+
+    assert set(refused.context["form"].errors) == {"url", "event_types"}
+
+
 def test_a_secret_is_not_shown_in_another_session(amina: Customer, boris: Customer) -> None:
     made = amina.post("webhook-new", follow=False, **NEW)
 
@@ -290,6 +296,7 @@ def test_a_failing_webhook_says_why(amina: Customer) -> None:
     shown = text(amina.get("webhook", amina.webhook.pk))
 
     assert "Failing" in shown
+    assert "Status since" not in shown
     assert "Last failure: Answered with status 503. Only status 200 confirms receipt." in shown
     assert amina.url("delivery", amina.delivery.pk) in shown
 

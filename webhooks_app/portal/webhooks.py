@@ -13,7 +13,9 @@ from django.http import HttpResponse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from ..conf import check_endpoint
 from ..event_types import EventTypeRegistry
+from ..exceptions import InvalidEndpointError
 from ..maintenance.rollups import reading
 from ..maintenance.rollups.reading import Window
 from ..models import Delivery, Replay, Webhook
@@ -30,6 +32,7 @@ from ..pages.explanation import state_of_handshake, waiting_for, why
 from ..pages.form_fields import SecretField
 from ..pages.forms import GroupedCheckboxes, WebhookOptions, event_type_choices
 from ..pages.health import sentences, why_paused
+from ..pages.reasons import as_form_error
 from ..pages.shown_once import new_submission, show_once, shown_by_first
 from ..pages.transcript import transcript
 from ..routing.preview import preview_filter
@@ -73,6 +76,15 @@ class NewWebhookForm(forms.Form):
     def __init__(self, *args: Any, event_types: EventTypeRegistry, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["event_types"].choices = event_type_choices(event_types)  # type: ignore[attr-defined]
+
+    def clean_url(self) -> str:
+        """Check the URL at once, also if another field is wrong."""
+        url = str(self.cleaned_data["url"])
+        try:
+            check_endpoint(url)
+        except InvalidEndpointError as error:
+            raise as_form_error(error) from None
+        return url
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -176,10 +188,11 @@ class WebhookPage(AccountPage):
 
 
 def state_of(webhook: Webhook) -> dict[str, Any]:
-    """Return the standing of a webhook, with its time and sentences about it."""
+    """Return the standing of a webhook, with its start and sentences about it."""
+    standing = Standing.of(webhook)
     return {
-        "standing": Standing.of(webhook),
-        "state_since": webhook.shown_status_changed_at,
+        "standing": standing,
+        "state_since": webhook.shown_status_changed_at if standing.began_with_status else None,
         "sentences": sentences(webhook),
     }
 
