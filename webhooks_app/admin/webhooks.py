@@ -24,6 +24,7 @@ from ..conf import check_endpoint
 from ..error_reports import hide_values
 from ..exceptions import InvalidEndpointError, SecretUnreadableError
 from ..models import Delivery, Webhook
+from ..models.health import Standing
 from ..operations.registration import create_webhook, update_webhook
 from ..operations.rights import REGISTER_WEBHOOK
 from ..pages.display import MAX_URL, breakable, moment, state_of
@@ -292,7 +293,7 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookActions, Expo
         names = list(without_names(request, ["owner_name"]))
         since = webhook.status_changed_at if manages_all(request) else webhook.shown_status_changed_at
         return [
-            Fact(_("Status since"), since and moment(since)),
+            Fact(_("Status since"), since and Standing.of(webhook).began_with_status and moment(since)),
             Fact(_("Paused since"), webhook.paused_at and moment(webhook.paused_at)),
             Fact(_("Account"), self.owner_name(webhook) if names else ""),
             Fact(_("Created"), moment(webhook.created_at)),

@@ -75,6 +75,11 @@ class Standing(models.TextChoices):
         tones = {self.HEALTHY: "good", self.UNUSED: "open", self.PAUSED: "late", self.UNVERIFIED: "late"}
         return tones.get(self, "bad")
 
+    @property
+    def began_with_status(self) -> bool:
+        """True if it has lasted since the last change of the status."""
+        return self not in (self.FAILING, self.PAUSED)
+
     @classmethod
     def of(cls, webhook: Webhook) -> Standing:
         stopped = {
