@@ -271,4 +271,12 @@ def test_a_line_is_broken_where_nothing_was_measured() -> None:
 
     _, (p50, _) = charts.response_times(series, Window.HOUR, charts.percentiles(series))
 
-    assert [len(path.split()) for path in p50.paths] == [2, 2]
+    assert [len(path.split()) for path in p50.paths] == [2]
+    assert len(p50.dots) == 1
+
+
+def test_response_times_without_any_response_have_no_lines() -> None:
+    points = [Point(start=datetime(2026, 3, 5, 14, tzinfo=UTC), counters=Counters({"given_up": 1}))]
+    series = Series(points=points, step_seconds=60)
+
+    assert charts.response_times(series, Window.HOUR, charts.percentiles(series))[1] == []

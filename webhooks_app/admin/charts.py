@@ -37,8 +37,6 @@ SHARES = {"p50": 0.5, "p95": 0.95}
 COUNTED = (*OUTCOMES, FAILED, RESPONSE_TIME)
 """Counter families of the charts and of the figures next to them."""
 
-DASH = 4
-
 SHADES = 5
 """Shades of the heat map between "no failures" and "only failures"."""
 
@@ -104,6 +102,8 @@ class Line:
     name: str
     paths: Sequence[str]
     """SVG points of each stretch without a gap."""
+    dots: Sequence[tuple[float, float]]
+    """The points between two gaps."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -202,7 +202,7 @@ def percentiles(series: Series) -> Percentiles:
 
 
 def response_times(series: Series, window: Window, measured: Percentiles) -> tuple[Frame, Sequence[Line]]:
-    """Return a line for each percentile, in milliseconds."""
+    """Return a line for each percentile, in milliseconds; none if no receiver answered."""
     most = ceiling(max((value for line in measured.values() for value in line if value is not None), default=0))
     frame = _frame(series, window, most)
     step = (frame.right - frame.left) / len(series.points)
@@ -214,9 +214,10 @@ def response_times(series: Series, window: Window, measured: Percentiles) -> tup
                 paths.append([])
                 continue
             x, y = frame.left + (number + 0.5) * step, frame.floor - value / most * (frame.floor - TOP)
-            paths[-1].append((x, y))
-        lines.append(Line(name=name, paths=[_drawn(path) for path in paths if path]))
-    return frame, lines
+            paths[-1].append((_round(x), _round(y)))
+        drawn = [" ".join(f"{x},{y}" for x, y in path) for path in paths if len(path) > 1]
+        lines.append(Line(name=name, paths=drawn, dots=[path[0] for path in paths if len(path) == 1]))
+    return frame, [line for line in lines if line.paths or line.dots]
 
 
 def _steps(series: Series, measured: Percentiles) -> Iterator[Step]:
@@ -291,14 +292,6 @@ def _frame(series: Series, window: Window, most: float) -> Frame:
 
 def _label(start: datetime, window: Window) -> str:
     return formats.date_format(start, TIME_FORMATS.get(window, DATE))
-
-
-def _drawn(path: list[tuple[float, float]]) -> str:
-    """Return SVG points. A single point becomes a dash, because it would be invisible."""
-    if len(path) == 1:
-        ((x, y),) = path
-        path = [(x - DASH / 2, y), (x + DASH / 2, y)]
-    return " ".join(f"{_round(x)},{_round(y)}" for x, y in path)
 
 
 def _round(value: float) -> float:
