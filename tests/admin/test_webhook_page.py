@@ -79,6 +79,12 @@ def test_the_sections_are_links_that_show_only_their_part(superuser: Page, deliv
         assert ('name="_save"' in text(page)) is (shown == "settings")
 
 
+def test_recent_deliveries_have_their_state_in_colour(superuser: Page, delivery: Delivery) -> None:
+    page = text(superuser.get("webhook", "change", delivery.webhook_id))
+
+    assert '<span class="webhooks-state webhooks-late">pending</span>' in page.partition("live/recent/")[2]
+
+
 @pytest.mark.parametrize("section", ["", "other", "settings "])
 def test_an_unknown_section_is_the_overview(superuser: Page, webhook: Webhook, section: str) -> None:
     assert superuser.get("webhook", "change", webhook.pk, section=section).context["section"] == "overview"

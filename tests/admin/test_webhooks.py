@@ -128,6 +128,7 @@ def test_a_platform_webhook_is_shown_as_that_of_every_account(superuser: Page) -
     assert Webhook.objects.get().owner is None
     assert shows(superuser.get("webhook"), "Every account")
     assert shows(superuser.get("webhook", "change", Webhook.objects.get().pk), "Every account")
+    assert shows(superuser.get("delivery", kind__exact="all"), "Every account")
 
 
 def test_the_number_of_webhooks_per_owner_is_limited(superuser: Page, webhook: Webhook, settings: Any) -> None:
