@@ -142,7 +142,7 @@ def test_the_history_of_a_key_and_of_a_delivery_shows_their_entries(superuser: P
 
     history = superuser.get("apikey", "history", api_key.pk)
     assert shows(history, "API key created")
-    assert shows(history, "name: - → renamed")
+    assert shows(history, "name: \N{EN DASH} → renamed")
     assert shows(superuser.get("delivery", "history", delivery.pk), "delivery redelivered")
 
 
