@@ -22,10 +22,11 @@ OF_THEMES = (
     ("listitem", ".nav-"),
     ("listitem", ".dropdown"),
     *(("listitem", tools) for tools in (".ml-auto", ".flex-wrap", ".object-tools", ".webhooks-tool")),
+    ("color-contrast", ".text-link"),
 )
 """Findings in parts of themes that no template of ours can mend: the rule and a part of the selector.
 
-The themes have their own navigation, and no list around the object tools.
+The themes have their own navigation and links, and no list around the object tools.
 """
 
 
