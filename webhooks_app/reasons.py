@@ -336,7 +336,6 @@ TEMPLATES: Mapping[str, str | Counted] = {
     ),
     "replay_state": gettext_noop("Replay %(id)s is %(state)s; %(rule)s."),
     "replay_start_ready": gettext_noop("only a ready replay can be started"),
-    "replay_start_nothing": gettext_noop("Replay %(id)s found no event to send."),
     "replay_resume_halted": gettext_noop("only a paused or stopped replay can be resumed"),
     "replay_pause_running": gettext_noop("only a running replay can be paused"),
     "replay_cancel_open": gettext_noop("an ended replay cannot be cancelled"),

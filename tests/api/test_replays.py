@@ -94,6 +94,17 @@ def test_a_replay_to_a_disabled_webhook_is_counted_but_not_started(api, webhook,
     assert "Out of order." in refused.json()["detail"]
 
 
+def test_a_replay_that_finds_no_events_is_done_and_not_started(api, webhook):
+    record = plan(api, webhook).json()
+
+    refused = api.call("POST", f"/v1/replays/{record['id']}/start")
+
+    assert (record["state"], record["matched"]) == ("done", 0)
+    assert record["finished_at"]
+    assert refused.status_code == 409
+    assert "is done; only a ready replay can be started" in refused.json()["detail"]
+
+
 @pytest.mark.parametrize(
     ("fields", "name"),
     [

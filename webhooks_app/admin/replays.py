@@ -127,7 +127,7 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
         return super().get_queryset(request).select_related("webhook")
 
     def offers(self, item: Replay, action: str) -> bool:
-        return item.offers(action)
+        return item.permits(action)
 
     # Permissions
 

@@ -101,7 +101,8 @@ class ReplaySerializer(serializers.Serializer[Replay]):
     id = serializers.CharField()
     webhook_id = serializers.CharField()
     state = StateField(
-        help_text="`counting`, then `ready`; nothing is sent before the start. `stopped` if its webhook was stopped.",
+        help_text="`counting`, then `ready`, or `done` without events; nothing is sent before the start. `stopped` if "
+        "its webhook was stopped.",
     )
     state_reason = serializers.CharField(help_text="Human-readable reason for the stop.")
     state_reason_code = ReasonCodeField(source="state_reason", help_text="Code of that reason; empty without one.")

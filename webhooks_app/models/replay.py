@@ -216,7 +216,7 @@ class Replay(Audited):
         webhook is running.
         """
         with self.auditing(Action.REPLAY_STARTED):
-            self._require("start")
+            self.require("start")
             self.cursor, self.examined = "", 0
             self._run()
 
@@ -224,7 +224,7 @@ class Replay(Audited):
     def resume(self) -> None:
         """Continue a paused or stopped replay, first with cancelled deliveries. Raise WebhookStateError otherwise."""
         with self.auditing(Action.REPLAY_RESUMED):
-            self._require("resume")
+            self.require("resume")
             self._go_back()
             self._run()
 
@@ -232,7 +232,7 @@ class Replay(Audited):
     def pause(self) -> None:
         """Stop queueing until it is resumed. Queued deliveries are sent. Raise WebhookStateError unless running."""
         with self.auditing(Action.REPLAY_PAUSED):
-            self._require("pause")
+            self.require("pause")
             self._change_state(self.State.PAUSED)
 
     @atomic
@@ -242,7 +242,7 @@ class Replay(Audited):
         ``reason`` is for the owner.
         """
         with self.auditing(Action.REPLAY_CANCELLED, reason=reason):
-            self._require("cancel")
+            self.require("cancel")
             self._change_state(self.State.CANCELLED, reason=reason)
             self.deliveries.waiting().cancel("replay_cancelled")
             announce_deliveries(self.alias)  # workers skipped the others of the webhook meanwhile
@@ -251,17 +251,8 @@ class Replay(Audited):
         """Return True if the state permits one of the ``STEPS``."""
         return self.state in self.STEPS[step]
 
-    def offers(self, step: str) -> bool:
-        """Return True if the state permits one of the ``STEPS``, and it is not the start of nothing."""
-        return self.permits(step) and (step != "start" or self.matched > 0)
-
-    def require_offered(self, step: str) -> None:
-        """Raise WebhookStateError unless ``offers`` returns True."""
-        self._require(step)
-        if not self.offers(step):
-            raise WebhookStateError(ReasonText("replay_start_nothing", id=self.id))
-
-    def _require(self, step: str) -> None:
+    def require(self, step: str) -> None:
+        """Raise WebhookStateError unless the state permits one of the ``STEPS``."""
         if not self.permits(step):
             state, rule = ReasonText(f"replay_{self.state}"), ReasonText(self.RULES[step])
             raise WebhookStateError(ReasonText("replay_state", id=self.id, state=state, rule=rule))

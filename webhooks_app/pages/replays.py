@@ -78,7 +78,7 @@ def failing_sentences(periods: Iterable[FailingPeriod]) -> list[SafeString]:
 def status_in_words(replay: Replay) -> str:
     """Return the status of a replay as a sentence."""
     numbers = {"queued": replay.queued, "matched": replay.matched, "examined": replay.examined}
-    if replay.state == State.READY and not replay.matched:
+    if replay.state == State.DONE and not replay.matched:
         return gettext("No events to send in this period.")
     if replay.state == State.READY:
         ready = ngettext("%(matched)d event would be sent.", "%(matched)d events would be sent.", replay.matched)

@@ -124,7 +124,7 @@ class ReplayPage(AccountPage):
         return [
             Button(step.label, self.url("replay-step", replay.pk, verb), step.confirmation.is_destructive)
             for verb, step in STEPS.items()
-            if replay.offers(verb)
+            if replay.permits(verb)
         ]
 
 
@@ -163,7 +163,7 @@ class ReplayStepPage(ConfirmationPage):
         """Return the answer to a step that the replay does not offer, with the reason; None if it offers it."""
         replay, _step = replay_of(self), self.step
         self.actor.require(REPLAY, self.owner.pk)
-        if self.perform(lambda: replay.require_offered(self.kwargs["verb"])):
+        if self.perform(lambda: replay.require(self.kwargs["verb"])):
             return None
         return redirect(self.url("replay", replay.pk))
 

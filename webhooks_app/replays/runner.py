@@ -77,10 +77,12 @@ def _count(using: str, replay: Replay, now: datetime) -> float | None:
     found = look(using, replay)
     replay.matched += len(found.matches)
     replay.sample += [_described(match) for match in found.matches[: SAMPLE - len(replay.sample)]]
-    if found.is_last:
+    if found.is_last and replay.matched:
         replay.state = Replay.State.READY
-    _move(replay, found, "matched", "sample", "state")
-    if found.is_last and replay.starts_when_counted:
+    elif found.is_last:
+        replay.state, replay.finished_at = Replay.State.DONE, now
+    _move(replay, found, "matched", "sample", "state", "finished_at")
+    if replay.state == Replay.State.READY and replay.starts_when_counted:
         return _start(using, replay)
     return None if found.is_last else AT_ONCE
 
