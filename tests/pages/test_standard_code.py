@@ -1,26 +1,31 @@
-"""The code for the secrets of Standard Webhooks, in each language, with genuine requests and others."""
+"""The code for the secrets and the public keys of Standard Webhooks, with genuine requests and others."""
 
 from __future__ import annotations
 
 import base64
-import hmac
 import os
 import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.support.missing import skip_without
 from webhooks_app.pages.verification import LANGUAGES, code_in
-from webhooks_app.signatures import Message, StandardSignature
+from webhooks_app.signatures import Message, StandardEd25519Signature, StandardSignature
 
 pytestmark = [pytest.mark.only_on("sqlite"), pytest.mark.timeout(300)]
 
-SCHEME = StandardSignature()
-OWN, OTHER = SCHEME.new_key(), SCHEME.new_key()
+SCHEMES = [
+    *((name, StandardSignature(), "WEBHOOK_SECRET") for name in LANGUAGES),
+    *((name, StandardEd25519Signature(), "WEBHOOK_PUBLIC_KEY") for name in ("python", "javascript")),
+]
+"""Each language with a scheme, and the environment variable of the key."""
+
+OWN, OTHER = "own", "other"
 BODY = '{"übung": 1}'.encode()
 MINUTES = 60
 
@@ -108,16 +113,16 @@ COMMANDS = {
 }
 
 
-def signature_of(timestamp: str) -> str:
-    """Return the signature of a request with this timestamp, whatever it is."""
-    key = base64.b64decode(OWN.removeprefix("whsec_"))
-    digest = hmac.new(key, f"evt_1.{timestamp}.".encode() + BODY, "sha256").digest()
-    return f"v1,{base64.b64encode(digest).decode()}"
+def each_code(test: Any) -> Any:
+    ids = [f"{name}, {scheme.name}" for name, scheme, _variable in SCHEMES]
+    return pytest.mark.parametrize(("language", "scheme", "variable"), SCHEMES, ids=ids)(test)
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_the_code_tells_genuine_requests_from_others(language: str, tmp_path: Path) -> None:
-    command, code, driver = COMMANDS[language], code_in(language, SCHEME), DRIVERS[language]
+@each_code
+def test_the_code_tells_genuine_requests_from_others(
+    language: str, scheme: Any, variable: str, tmp_path: Path
+) -> None:
+    command, code, driver = COMMANDS[language], code_in(language, scheme), DRIVERS[language]
     if shutil.which(command[0]) is None:
         skip_without(f"{command[0]} was not found")
     (tmp_path / "body").write_bytes(BODY)
@@ -127,13 +132,15 @@ def test_the_code_tells_genuine_requests_from_others(language: str, tmp_path: Pa
     else:
         (tmp_path / command[1]).write_text(code + driver)
 
-    now = int(time.time())
+    now, made = int(time.time()), {OWN: scheme.new_key(), OTHER: scheme.new_key()}
     lines = [
-        f"{now + age},{SCHEME.sign(Message(pk, '', now + age, body), keys)}\n"
+        f"{now + age},{scheme.sign(Message(pk, '', now + age, body), [made[key] for key in keys])}\n"
         for _is_genuine, pk, age, body, keys in SIGNED.values()
     ]
-    lines += [f"{timestamp},{signature_of(timestamp)}\n" for timestamp in STRANGE.values()]
-    environment = {**os.environ, "WEBHOOK_SECRET": OWN}
+    for timestamp in STRANGE.values():
+        signature = base64.b64encode(scheme.digest(made[OWN], f"evt_1.{timestamp}.".encode() + BODY)).decode()
+        lines.append(f"{timestamp},{scheme.version},{signature}\n")
+    environment = {**os.environ, variable: scheme.verification_key(made[OWN])}
     done = subprocess.run(
         command, cwd=tmp_path, input="".join(lines), capture_output=True, text=True, check=False, env=environment
     )
@@ -145,12 +152,12 @@ def test_the_code_tells_genuine_requests_from_others(language: str, tmp_path: Pa
     assert found == expected | dict.fromkeys(STRANGE, False)
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_the_code_has_the_names_of_the_headers_of_a_subclass(language: str) -> None:
-    class OwnSignature(StandardSignature):
+@each_code
+def test_the_code_has_the_names_of_the_headers_of_a_subclass(language: str, scheme: Any, variable: str) -> None:
+    class OwnSignature(type(scheme)):  # type: ignore[misc]
         header_names = ("Acme-Id", "Acme-Time", "Acme-Signature")
 
     code = code_in(language, OwnSignature()).lower().replace("_", "-")
 
     assert all(name.lower() in code for name in OwnSignature.header_names)
-    assert not any(name.lower() in code for name in StandardSignature.header_names)
+    assert not any(name.lower() in code for name in scheme.header_names)

@@ -18,6 +18,7 @@ from webhooks_app.signatures import NativeSignature, signed_headers
 from ..docs.test_vectors import code_under
 from ..support.missing import skip_without
 from ..support.servers.process import free_port, listens, running
+from ..toys.signature import ChecksumSignature
 
 HEADINGS = {"python": "Python", "javascript": "JavaScript", "php": "PHP", "go": "Go", "ruby": "Ruby"}
 
@@ -43,13 +44,15 @@ def test_the_code_has_the_headers_of_the_scheme(language: str) -> None:
     assert "x-webhook" not in code
 
 
-def test_there_is_no_code_for_another_way_of_signing() -> None:
+def test_the_code_is_for_a_secret_if_there_is_one() -> None:
     schemes = known_signatures()
+    public, secret, native = schemes["standard-ed25519"], schemes["standard"], schemes["native"]
 
-    assert samples_for([schemes["standard-ed25519"]]) == []
-    assert receiver_for([schemes["standard"]]) == ""
-    assert "webhook-id" in samples_for([schemes["standard"], schemes["native"]])[0].code
-    assert [each.name for each in samples_for([schemes["standard"], schemes["native"]])] == list(LANGUAGES)
+    assert [each.name for each in samples_for([public])] == ["python", "javascript"]
+    assert [each.name for each in samples_for([public, native])] == list(LANGUAGES)
+    assert "webhook-id" in samples_for([secret, native])[0].code
+    assert receiver_for([secret]) == ""
+    assert samples_for([ChecksumSignature()]) == []
 
 
 SERVERS = {

@@ -1,7 +1,8 @@
 """Code for receivers that verifies signatures, with the names of the headers of a signature scheme.
 
 Each language has a file here with a receiver, or a function, for the scheme of the specification, and one with a
-function for the secrets of Standard Webhooks. The documentation for integrators has the first. Tests run all of them.
+function for the secrets of Standard Webhooks. The documentation for integrators has the first. Python and JavaScript
+also have a function for its public keys. Tests run all of them.
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from ...signatures import BaseSignature, NativeSignature, StandardSignature
+from ...signatures import BaseSignature, NativeSignature, StandardEd25519Signature, StandardSignature
 
 LANGUAGES = {"python": "Python", "javascript": "JavaScript (Node.js)", "php": "PHP", "go": "Go", "ruby": "Ruby"}
 
 FOLDER = Path(__file__).parent
+
+FILES = {NativeSignature: "", StandardSignature: "standard_", StandardEd25519Signature: "ed25519_"}
+"""The beginning of the names of the files for each scheme and its subclasses."""
 
 
 class Sample(NamedTuple):
@@ -25,12 +29,15 @@ class Sample(NamedTuple):
     name: str
     label: str
     code: str
+    takes_public_key: bool
 
 
 def samples_for(schemes: Iterable[BaseSignature]) -> list[Sample]:
-    """Return the code in each language for the first scheme whose keys are secrets; none for other ways of signing."""
-    scheme = next((each for each in schemes if isinstance(each, (NativeSignature, StandardSignature))), None)
-    return [Sample(name, label, code_in(name, scheme)) for name, label in LANGUAGES.items()] if scheme else []
+    """Return the code in each language for the first scheme that has any, preferably one with a secret."""
+    known = (each for each in sorted(schemes, key=lambda each: each.is_asymmetric) if isinstance(each, tuple(FILES)))
+    scheme = next(known, None)
+    names = [name for name in LANGUAGES if scheme and _file(name, scheme).exists()]
+    return [Sample(name, LANGUAGES[name], code_in(name, scheme), scheme.is_asymmetric) for name in names]
 
 
 def receiver_for(schemes: Iterable[BaseSignature]) -> str:
@@ -41,9 +48,8 @@ def receiver_for(schemes: Iterable[BaseSignature]) -> str:
 
 def code_in(language: str, scheme: BaseSignature) -> str:
     """Return the code in a language, with the names of the headers of the scheme."""
-    is_standard = isinstance(scheme, StandardSignature)
-    code = _stored(f"standard_{language}" if is_standard else language)
-    shipped = StandardSignature if is_standard else NativeSignature
+    code = _stored(_file(language, scheme))
+    shipped = next(each for each in FILES if isinstance(scheme, each))
     names = zip(shipped.header_names, scheme.header_names, strict=False)
     for name, own in sorted(names, key=lambda pair: -len(pair[0])):  # one name is the beginning of another
         for spelling, replacement in zip(_spellings(name), _spellings(own), strict=True):
@@ -56,9 +62,14 @@ def command_for_python(secret: str, port: int) -> str:
     return f"WEBHOOK_SECRET={shlex.quote(secret)} PORT={port} python3 receiver.py"
 
 
+def _file(language: str, scheme: BaseSignature) -> Path:
+    beginning = next(beginning for each, beginning in FILES.items() if isinstance(scheme, each))
+    return FOLDER / f"{beginning}{language}.txt"
+
+
 @cache
-def _stored(name: str) -> str:
-    return (FOLDER / f"{name}.txt").read_text(encoding="utf-8")
+def _stored(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
 
 
 def _spellings(name: str) -> Iterator[str]:
