@@ -127,7 +127,7 @@ def test_an_invalid_replay_is_refused_by_field(api, webhook, fields, name):
     assert not Replay.objects.exists()
 
 
-def test_the_list_is_filtered_by_webhook_and_state(api, alice, webhook):
+def test_the_list_is_filtered_by_webhook_and_state(api, alice, webhook, missed):
     first, other = plan(api, webhook).json(), plan(api, make_webhook(alice)).json()
     api.call("POST", f"/v1/replays/{first['id']}/cancel")
 

@@ -119,9 +119,7 @@ def each_code(test: Any) -> Any:
 
 
 @each_code
-def test_the_code_tells_genuine_requests_from_others(
-    language: str, scheme: Any, variable: str, tmp_path: Path
-) -> None:
+def test_the_code_tells_genuine_requests_from_others(language: str, scheme: Any, variable: str, tmp_path: Path) -> None:
     command, code, driver = COMMANDS[language], code_in(language, scheme), DRIVERS[language]
     if shutil.which(command[0]) is None:
         skip_without(f"{command[0]} was not found")

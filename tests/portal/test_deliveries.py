@@ -332,7 +332,8 @@ def test_customers_have_the_filters_of_the_console() -> None:
 
 
 @pytest.mark.parametrize(
-    ("verb", "reason"), [("cancel", "an ended replay cannot be cancelled"), ("start", "only a ready replay can be started")]
+    ("verb", "reason"),
+    [("cancel", "an ended replay cannot be cancelled"), ("start", "only a ready replay can be started")],
 )
 def test_a_step_that_a_replay_does_not_permit_is_not_asked(amina: Customer, verb: str, reason: str) -> None:
     Replay.objects.update(state="done")

@@ -242,6 +242,7 @@ def test_a_replay_waits_while_the_webhook_is_on_hold(webhook, hold):
 
 
 def test_only_one_replay_of_a_webhook_runs_at_a_time(webhook):
+    emit_with(webhook, "missed")
     first, second = started(webhook), plan(webhook)
 
     with pytest.raises(WebhookStateError, match=f"{first.pk} of this webhook is running"):
@@ -323,6 +324,7 @@ def test_the_end_of_a_replay_is_logged_with_its_counts(webhook, caplog, django_c
 
 
 def test_the_actions_on_a_replay_are_audited(webhook, alice):
+    emit_with(webhook, "missed")
     with acting(Actor(account=alice)):
         replay = started(webhook, requested_by=alice)
         replay.pause()
@@ -366,10 +368,10 @@ def test_concurrent_workers_queue_each_event_once(webhook, settings):
 
 
 def test_the_job_advances_all_active_replays_in_turn(webhook, alice):
-    other = make_webhook(alice)
+    others = make_webhook(alice), make_webhook(alice)
     emit_all(webhook, "missed", 3)
     Delivery.objects.all().delete()
-    replays = [started(webhook), started(other), plan(webhook, max_seconds=0)]
+    replays = [started(webhook), started(others[0]), plan(others[1], max_seconds=0)]
     facts = {}
 
     while advance_replays("default", timezone.now(), facts) is not None:
@@ -382,7 +384,9 @@ def test_the_job_advances_all_active_replays_in_turn(webhook, alice):
 
 
 def test_a_failing_replay_is_stopped_and_the_next_one_continues(webhook, alice, monkeypatch):
-    failing, healthy = started(webhook), started(make_webhook(alice))
+    other = make_webhook(alice)
+    emit_with(webhook, "missed").deliveries.all().delete()
+    failing, healthy = started(webhook), started(other)
 
     def fail(using, replay_id, now):
         if replay_id == failing.pk:
@@ -400,6 +404,7 @@ def test_a_failing_replay_is_stopped_and_the_next_one_continues(webhook, alice, 
 
 
 def test_an_unavailable_database_stops_no_replay(webhook, monkeypatch):
+    emit_with(webhook, "missed")
     replay = started(webhook)
 
     def fail(using, replay_id, now):
