@@ -19,7 +19,11 @@ LANGUAGES = {"python": "Python", "javascript": "JavaScript (Node.js)", "php": "P
 
 FOLDER = Path(__file__).parent
 
-FILES = {NativeSignature: "", StandardSignature: "standard_", StandardEd25519Signature: "ed25519_"}
+FILES: dict[type[BaseSignature], str] = {
+    NativeSignature: "",
+    StandardSignature: "standard_",
+    StandardEd25519Signature: "ed25519_",
+}
 """The beginning of the names of the files for each scheme and its subclasses."""
 
 
@@ -35,8 +39,9 @@ class Sample(NamedTuple):
 def samples_for(schemes: Iterable[BaseSignature]) -> list[Sample]:
     """Return the code in each language for the first scheme that has any, preferably one with a secret."""
     known = (each for each in sorted(schemes, key=lambda each: each.is_asymmetric) if isinstance(each, tuple(FILES)))
-    scheme = next(known, None)
-    names = [name for name in LANGUAGES if scheme and _file(name, scheme).exists()]
+    if (scheme := next(known, None)) is None:
+        return []
+    names = [name for name in LANGUAGES if _file(name, scheme).exists()]
     return [Sample(name, LANGUAGES[name], code_in(name, scheme), scheme.is_asymmetric) for name in names]
 
 
