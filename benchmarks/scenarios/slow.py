@@ -35,7 +35,7 @@ class Slow(BaseScenario):
             targets={
                 "deliveries_per_s": at_least(3200),
                 "cpu_s_per_1000": at_most(0.2),
-                "kb_per_in_flight": at_most(60),
+                "kb_per_in_flight": at_most(25),
             },
         ),
     )
