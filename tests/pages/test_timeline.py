@@ -16,7 +16,8 @@ from webhooks_app.models import Delivery, DeliveryAttempt, Event, Webhook
 from webhooks_app.operations.actors import PROJECT
 from webhooks_app.operations.sending import redeliver
 from webhooks_app.pages import timeline
-from webhooks_app.pages.timeline import Timeline, deliveries_read, timeline_of
+from webhooks_app.pages.timeline import deliveries_read, timeline_of
+from webhooks_app.pages.timeline_chart import Timeline
 from webhooks_app.testing import Webhooks
 
 pytestmark = [pytest.mark.django_db, pytest.mark.only_on("sqlite", "postgresql", "mariadb")]

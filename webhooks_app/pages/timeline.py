@@ -1,16 +1,15 @@
-"""The timeline of an event: a lane for each webhook, with attempts, retry notices and redeliveries.
+"""The timeline of an event: the attempts, retry notices and redeliveries of each webhook, in words.
 
-``timeline_of`` returns plain values, which ``parts/timeline.html`` renders as a chart and as the table behind it: each
-mark of the chart is a row of the table.
+``timeline_of`` returns plain values, which ``parts/timeline.html`` renders as a table, and as the chart of
+``timeline_chart``.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
-from itertools import chain, pairwise, starmap
+from itertools import chain, starmap
 from typing import Any, NamedTuple, TypeAlias
 
 from django.db.models import Q
@@ -21,8 +20,9 @@ from ..models import Delivery, DeliveryAttempt, Event
 from ..models.delivery import DeliveryQuerySet
 from ..models.hold import SILENT, Hold, HoldReason, holds_of
 from ..protocol.ids import first_id_at, time_of
-from .display import LISTED, NO_VALUE, DeliveryUrl, grouped, in_time, result_in_words
+from .display import LISTED, NO_VALUE, DeliveryUrl, grouped, result_in_words
 from .explanation import ended_at, why_cancelled
+from .timeline_chart import TONES, Step, Timeline, after, lane_of, places, ticks
 
 MAX_READ = 5000
 """Maximum number of deliveries that are read to choose the webhooks to show."""
@@ -36,86 +36,9 @@ NOTICED_WITHIN = timedelta(seconds=1)
 MAX_NOTICED, MAX_CANDIDATES = 40, 2000
 """Maximum number of attempts whose notices are sought, and of deliveries that are examined for this."""
 
-WIDTH, LEFT, RIGHT, TOP, LANE_HEIGHT, AXIS = 720, 200, 680, 16, 36, 24
-LEAST_WIDTH = 4
-MARK_ROOM, TICK_ROOM = 28, 70
-"""Least distance between the labels of a lane, and between those of the axis."""
-
-MAX_NAME = 24
-
 State: TypeAlias = Delivery.State
 
 GRAVEST_FIRST = (State.GIVEN_UP, State.CANCELLED, State.PENDING, State.SUCCEEDED)
-TONES = {State.GIVEN_UP: "bad", State.CANCELLED: "open", State.PENDING: "late", State.SUCCEEDED: "good"}
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Step:
-    """A row of the table, and a mark in the chart if its time is known."""
-
-    kind: str
-    """``emitted``, ``again`` for a redelivery, ``attempt``, ``notice``, ``next`` or ``end``."""
-    what: str
-    at: datetime | None
-    """None if the time is unknown, or hidden from the user."""
-    until: datetime | None = None
-    after: str = ""
-    """The time since the emission."""
-    sent_to: str = ""
-    url: str = ""
-    """The page of the delivery."""
-    tone: str = "open"
-    label: str = ""
-
-
-class Mark(NamedTuple):
-    kind: str
-    tone: str
-    x: float
-    width: float
-    label: str
-    title: str
-
-    @property
-    def middle(self) -> float:
-        return round(self.width / 2, 1)
-
-
-class Lane(NamedTuple):
-    y: int
-    name: str
-    title: str
-    url: str
-    tone: str
-    end: float
-    """The end of its line."""
-    marks: Sequence[Mark]
-
-
-class Tick(NamedTuple):
-    x: float
-    label: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Timeline:
-    steps: Sequence[Step]
-    lanes: Sequence[Lane]
-    ticks: Sequence[Tick]
-    description: str
-    cut_short: str
-    """A note that not all webhooks are shown, or ""."""
-    width: int = WIDTH
-    left: int = LEFT
-    top: int = TOP
-
-    @property
-    def floor(self) -> int:
-        return TOP + LANE_HEIGHT * len(self.lanes)
-
-    @property
-    def height(self) -> int:
-        return self.floor + AXIS
 
 
 class Read(NamedTuple):
@@ -164,14 +87,14 @@ def timeline_of(
     began = time_of(event.pk)
     emitted = Step(kind="emitted", what=gettext("Emitted"), at=began)
     by_lane = [_in_order(steps, began) for steps in _steps(event, lanes, url=url)]
-    x_of = _places({at for step in chain(*by_lane) for at in (step.at, step.until) if at is not None} | {began})
+    x_of = places({at for step in chain(*by_lane) for at in (step.at, step.until) if at is not None} | {began})
     return Timeline(
         steps=_in_order([emitted, *chain(*by_lane)], began),
         lanes=[
-            _lane(number, lane[-1], recipient.state, steps, x_of, began)
+            lane_of(number, lane[-1], recipient.state, steps, x_of, began)
             for number, (recipient, lane, steps) in enumerate(zip(shown, lanes, by_lane, strict=True))
         ],
-        ticks=_ticks(x_of, began),
+        ticks=ticks(x_of, began),
         description=_description(recipients),
         cut_short=_cut_short(len(lanes), len(recipients), is_whole=len(read) < MAX_READ),
     )
@@ -196,9 +119,6 @@ def _loaded(deliveries: DeliveryQuerySet, recipients: Sequence[Recipient]) -> li
     loaded = {delivery.pk: delivery for delivery in by_id(deliveries, ids)}
     lanes = [(each, [loaded[pk] for pk in each.delivery_ids if pk in loaded]) for each in recipients]
     return [(recipient, lane) for recipient, lane in lanes if lane]
-
-
-# Steps
 
 
 def _steps(event: Event, lanes: Sequence[Sequence[Delivery]], *, url: DeliveryUrl) -> list[list[Step]]:
@@ -316,76 +236,8 @@ def _notices(event: Event, attempts: Iterable[DeliveryAttempt], *, url: Delivery
 
 def _in_order(steps: Iterable[Step], began: datetime) -> list[Step]:
     """Return the steps in the order of their times, with the time since the emission; those without a time last."""
-    known = [replace(step, after=_after(step.at, began)) for step in steps]
+    known = [replace(step, after=after(step.at, began)) for step in steps]
     return sorted(known, key=lambda step: (step.at is None, step.at or began, step.kind != "emitted"))
-
-
-def _after(at: datetime | None, began: datetime) -> str:
-    return "" if at is None or at <= began else f"+{in_time(at - began)}"
-
-
-# Geometry
-
-
-def _places(moments: Collection[datetime]) -> dict[datetime, float]:
-    """Return the position of each moment. Long gaps are compressed by a logarithm, so that each burst is visible."""
-    ordered = sorted(moments)
-    gaps = [math.log1p((later - earlier) / timedelta(seconds=1)) for earlier, later in pairwise(ordered)]
-    unit = (RIGHT - LEFT) / (sum(gaps) or 1)
-    x, found = float(LEFT), {ordered[0]: float(LEFT)}
-    for moment, gap in zip(ordered[1:], gaps, strict=True):
-        x += gap * unit
-        found[moment] = x
-    return found
-
-
-def _lane(
-    number: int,
-    delivery: Delivery,
-    state: State,
-    steps: Sequence[Step],
-    x_of: Mapping[datetime, float],
-    began: datetime,
-) -> Lane:
-    marks = list(_marks(steps, x_of))
-    sent_to = next((step.sent_to for step in reversed(steps) if step.kind == "attempt"), delivery.webhook.url)
-    return Lane(
-        y=TOP + LANE_HEIGHT * number + LANE_HEIGHT // 2,
-        name=_shortened(sent_to),
-        title=f"{sent_to}: {state.label}",
-        url=next((step.url for step in reversed(steps) if step.kind != "notice"), ""),
-        tone=TONES[state],
-        end=max((mark.x + mark.width for mark in marks), default=x_of[began]),
-        marks=marks,
-    )
-
-
-def _marks(steps: Sequence[Step], x_of: Mapping[datetime, float]) -> Iterator[Mark]:
-    """Yield a mark for each step with a time, with a label wherever there is room."""
-    last = -math.inf
-    for step in steps:
-        if step.at is None:
-            continue
-        x = x_of[step.at]
-        width = max(LEAST_WIDTH, x_of[step.until or step.at] - x)
-        label = step.label if x + width / 2 - last >= MARK_ROOM else ""
-        last = x + width / 2 if label else last
-        yield Mark(step.kind, step.tone, round(x, 1), round(width, 1), label, f"{step.after} {step.what}".strip())
-
-
-def _shortened(url: str) -> str:
-    """Return a URL without its scheme, and without its middle if it is long."""
-    text = url.partition("://")[2] or url
-    return text if len(text) <= MAX_NAME else f"{text[: MAX_NAME // 2]}…{text[1 - MAX_NAME // 2 :]}"
-
-
-def _ticks(x_of: Mapping[datetime, float], began: datetime) -> list[Tick]:
-    """Return the labels of the axis: the emission, and the time since then, wherever there is room."""
-    found = [Tick(round(x_of[began], 1), gettext("Emitted"))]
-    for moment, x in x_of.items():
-        if x - found[-1].x >= TICK_ROOM and (after := _after(moment, began)):
-            found.append(Tick(round(x, 1), after))
-    return found
 
 
 def _description(recipients: Sequence[Recipient]) -> str:
