@@ -6,7 +6,7 @@ import pytest
 from django.db import OperationalError, connection
 
 from webhooks_app.delivery.dispatcher import Dispatcher
-from webhooks_app.delivery.liveness import Outage
+from webhooks_app.delivery.outage import Outage
 
 from ..support.rows import emit_one
 

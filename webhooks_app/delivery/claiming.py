@@ -13,8 +13,9 @@ from ..conf import settings
 from ..database.clock import Clock
 from ..signals import announce_deliveries
 from .claim import Claim, Finished
-from .liveness import DeadWorkers, Liveness, Outage
+from .liveness import DeadWorkers, Liveness
 from .looks import LINGER_SECONDS, PollSchedule, commit_event
+from .outage import Outage
 from .queue import Queue
 from .sending import finish_all_lost
 from .signing import OncePerWebhook

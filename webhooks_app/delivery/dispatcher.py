@@ -14,7 +14,7 @@ from ..database.clock import Clock
 from ..database.sql import is_deadlock
 from .claim import Claim, Finished
 from .claiming import Claimer
-from .liveness import FIRST_BACKOFF_SECONDS, Outage
+from .outage import FIRST_BACKOFF_SECONDS, Outage
 from .recording import Recorder
 
 logger = logging.getLogger("webhooks_app.delivery")
