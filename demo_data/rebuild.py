@@ -19,15 +19,17 @@ from webhooks_app.maintenance.rollups.folding import (
     Key,
     Resolution,
     Sums,
+    accounts_of,
     add,
     add_to_rollups,
     changing,
+    counting,
     fold,
     names_in,
     start_of,
     sums_by,
 )
-from webhooks_app.models import Delivery, DeliveryAttempt, Rollup
+from webhooks_app.models import Delivery, DeliveryAttempt, Rollup, Webhook
 from webhooks_app.models.rollup import (
     BUCKETS_MS,
     EVERY_WEBHOOK,
@@ -81,10 +83,11 @@ def _days(since: datetime, until: datetime) -> Iterator[tuple[datetime, datetime
 def _rebuild(using: str, start: datetime, end: datetime, *, has_minutes: bool) -> None:
     trunc = TruncMinute if has_minutes else TruncHour
     counted = _count(using, start, end, trunc("started_at", tzinfo=UTC))
+    accounts = accounts_of(Webhook.objects.using(using))
     sums: defaultdict[Key, Sums] = defaultdict(dict)
     for webhook_id, moment, counters in counted:
         hour = start_of(Resolution.HOUR, moment)
-        for of in (webhook_id, EVERY_WEBHOOK):
+        for of in counting(webhook_id, accounts):
             add(sums[of, Resolution.HOUR.value, hour], counters)
             if has_minutes:
                 add(sums[of, Resolution.MINUTE.value, moment], counters)

@@ -6,13 +6,22 @@ from collections import defaultdict
 from collections.abc import Collection
 from datetime import datetime
 
-from webhooks_app.maintenance.rollups.folding import EVER, Resolution, Sums, add, add_to_rollups, changing, fold
-from webhooks_app.models import Rollup
+from webhooks_app.maintenance.rollups.folding import (
+    EVER,
+    Resolution,
+    Sums,
+    accounts_of,
+    add,
+    add_to_rollups,
+    changing,
+    fold,
+)
+from webhooks_app.models import Rollup, Webhook
 from webhooks_app.models.rollup import EVERY_WEBHOOK
 
 
 def remove(using: str, webhook_ids: Collection[str]) -> None:
-    """Delete the roll-ups of these webhooks, and subtract their counters from the totals."""
+    """Delete the roll-ups of these webhooks and of their accounts, and subtract the counters from those of all."""
     while fold(using).tallies:
         pass
     with changing(using):
@@ -30,4 +39,5 @@ def remove(using: str, webhook_ids: Collection[str]) -> None:
             if span in sums
         }
         add_to_rollups(using, negative)
-        removed.delete()
+        accounts = accounts_of(Webhook.objects.using(using).filter(pk__in=webhook_ids))
+        rollups.filter(webhook_id__in={*webhook_ids, *accounts.values()}).delete()

@@ -22,7 +22,7 @@ from webhooks_app.delivery.engine import Engine
 from webhooks_app.maintenance.retention import Pruned, prune
 from webhooks_app.maintenance.rollups.reading import ever
 from webhooks_app.models import Delivery, DeliveryAttempt, Event, QueueEntry, Rollup, Webhook, WebhookHealth
-from webhooks_app.models.rollup import EVERY_WEBHOOK
+from webhooks_app.models.rollup import EVERY_WEBHOOK, id_of_account
 from webhooks_app.routing.report import Reason, decide
 from webhooks_app.transport.memory import MemoryTransport
 
@@ -179,7 +179,8 @@ def test_deletion_keeps_other_rows(run: Run, db: None, django_user_model: Any) -
     assert [webhook.owner for webhook in Webhook.objects.all()] == [mine]
     assert (Event.objects.count(), Delivery.objects.count(), DeliveryAttempt.objects.count()) == (2, 2, 1)
     assert (ever()["succeeded_at_once"], ever()["given_up"]) == (1, 0)
-    assert set(Rollup.objects.values_list("webhook_id", flat=True)) == {EVERY_WEBHOOK, Webhook.objects.get().pk}
+    counted = {EVERY_WEBHOOK, id_of_account(mine.pk), Webhook.objects.get().pk}
+    assert set(Rollup.objects.values_list("webhook_id", flat=True)) == counted
 
 
 def test_production_is_refused(run: Run, db: None) -> None:

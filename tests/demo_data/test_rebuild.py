@@ -11,7 +11,7 @@ from demo_data.rebuild import rebuild
 from webhooks_app.maintenance.rollups.folding import EVER, fold, start_of
 from webhooks_app.maintenance.rollups.reading import ever
 from webhooks_app.models import Delivery, DeliveryAttempt, Rollup
-from webhooks_app.models.rollup import EVERY_WEBHOOK
+from webhooks_app.models.rollup import EVERY_WEBHOOK, id_of_account
 
 from ..maintenance.rollups.conftest import make_tally, rollups
 from ..support.rows import emit_one, make_webhook
@@ -71,6 +71,7 @@ def test_the_log_is_counted_by_minute_hour_and_day(webhook):
     for resolution in ("minute", "hour"):
         assert sum_up(counters for (of, _), counters in found.items() if of == resolution) == day
     assert rollups(EVERY_WEBHOOK)["ever", EVER] == day
+    assert rollups(id_of_account(webhook.owner.pk)) == found
 
 
 def sum_up(several):

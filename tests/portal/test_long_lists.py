@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from webhooks_app.maintenance.rollups.folding import start_of
 from webhooks_app.models import Delivery, Event, Rollup, Webhook, WebhookHealth
+from webhooks_app.models.rollup import id_of_account
 
 from ..admin.test_plans import rows_read
 from .conftest import Customer
@@ -39,10 +40,9 @@ def many(amina: Customer) -> Customer:
     recent = {"day": {"finished": 5, "given_up": 1}}
     WebhookHealth.objects.bulk_create([WebhookHealth(webhook=each, recent=recent) for each in made], batch_size=500)
     hours = [start_of("hour", timezone.now()) - timedelta(hours=age) for age in range(24)]
-    counts = {"succeeded_at_once": 1}
-    rollups = [
-        Rollup(webhook_id=each.pk, resolution="hour", start=hour, counts=counts) for each in made for hour in hours
-    ]
+    counted = [*(each.pk for each in made), id_of_account(amina.user.pk)]
+    counts = {"succeeded_at_once": 4, "given_up": 1}
+    rollups = [Rollup(webhook_id=pk, resolution="hour", start=hour, counts=counts) for pk in counted for hour in hours]
     Rollup.objects.bulk_create(rollups, batch_size=2000)
     event = {"type": "file.deleted", "owner": amina.user, "body": "", "created_at": amina.event.created_at}
     events = [Event(**event) for _ in range(3000)]

@@ -20,7 +20,7 @@ from django.utils.translation import gettext
 
 from ..maintenance.rollups.reading import Counters, HeatRow, Series, Window
 from ..models import Delivery
-from ..models.rollup import FAILED, OUTCOMES, RESPONSE_TIME
+from ..models.rollup import OUTCOMES
 from ..pages.display import grouped, moment
 
 WIDTH, HEIGHT = 640, 180
@@ -33,9 +33,6 @@ GAP = 0.2
 
 SHARES = {"p50": 0.5, "p95": 0.95}
 """Percentiles drawn as lines."""
-
-COUNTED = (*OUTCOMES, FAILED, RESPONSE_TIME)
-"""Counter families of the charts and of the figures next to them."""
 
 SHADES = 5
 """Shades of the heat map between "no failures" and "only failures"."""

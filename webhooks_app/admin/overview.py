@@ -26,12 +26,12 @@ from ..doctor.delivery import DUE_ERROR, DUE_WARNING, tolerated
 from ..maintenance.rollups import reading
 from ..maintenance.rollups.reading import Counters, Series, Window
 from ..models import Delivery, QueueEntry, Webhook, WebhookHealth, WorkerProcess
-from ..models.rollup import OUTCOMES
+from ..models.rollup import EVERY_WEBHOOK, id_of_account
 from ..pages.display import in_time, percent, state_of
 from ..pages.health import disabled_in, failing_for
 from . import charts
 from .display import deliveries_url, shows_deliveries
-from .owned import manages_all, own_rows
+from .owned import actor_of, manages_all, own_rows
 from .webhook_health import FAILS_AFTER
 
 MIN_DELIVERIES = 10
@@ -177,20 +177,22 @@ def overview_for(request: HttpRequest, window: Window) -> Overview:
     own = None if manages_all(request) else own_rows(request, Webhook.objects.existing())
     statuses = None if own is None else dict(own.values_list("pk", "status"))
     ids = None if statuses is None else list(statuses)
+    counted = [EVERY_WEBHOOK] if own is None else [id_of_account(pk) for pk in actor_of(request).owner_ids]
+    series = reading.series(window, counted)
     backlog, endangered = _backlog(statuses), _endangered(ids)
     long_failing = [each for each in endangered if each.since_at <= timezone.now() - FAILS_AFTER]
     workers = WorkerProcess.objects.running().count() if own is None else None
     judged = verdict(
         workers=workers,
         overdue=timedelta(seconds=backlog.overdue_seconds),
-        last_hour=reading.series(Window.HOUR, ids, families=OUTCOMES).total,
+        last_hour=(series if window is Window.HOUR else reading.series(Window.HOUR, counted)).total,
         failing=len(long_failing),
         has_more=len(long_failing) == MAX_ENDANGERED,
     )
     return Overview(
         window=window,
         verdict=judged,
-        series=reading.series(window, ids, families=charts.COUNTED),
+        series=series,
         backlog=backlog,
         workers=workers,
         failing=_failing(window, ids),

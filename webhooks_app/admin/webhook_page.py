@@ -119,7 +119,7 @@ def course(request: HttpRequest, webhook: Webhook, *, site: str) -> Context:
     if not shows_deliveries(request):
         return {}
     window = window_of(request)
-    series = reading.series(window, [webhook.pk], families=charts.COUNTED)
+    series = reading.series(window, [webhook.pk])
     return {
         "windows": windows(window),
         **charts.shown(series, window, partial(deliveries_url, site=site, webhook=webhook.pk)),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable
+from typing import Any
 
 from django.db import models
 from django.utils.translation import gettext_lazy as _
@@ -15,6 +17,17 @@ from .fields import IdField, PartialIndex
 
 EVERY_WEBHOOK = "wh_" + "0" * 32
 """The identifier of the roll-ups over all webhooks."""
+
+_NO_TIME, _DIGITS = "wh_" + "0" * 12, 20
+FIRST_WEBHOOK = f"{_NO_TIME[:-1]}1{'0' * _DIGITS}"
+"""All identifiers of webhooks are greater, because they begin with a time. Lower ones are of sums over webhooks."""
+
+
+def id_of_account(owner_id: Any) -> str:
+    """Return the identifier of the roll-ups over the webhooks of an account."""
+    digest = hashlib.blake2b(str(owner_id).encode(), digest_size=_DIGITS // 2)
+    return _NO_TIME + digest.hexdigest()
+
 
 OUTCOMES = ("succeeded_at_once", "succeeded_later", "given_up")
 """Counters of deliveries by outcome."""
@@ -87,7 +100,7 @@ class Tally(BaseModel):
 
 
 class Rollup(BaseModel):
-    """The counters of one webhook, or of all, for a time span that begins at ``start``.
+    """The counters of one webhook, of an account's or of all, for a time span that begins at ``start``.
 
     Only deliveries of events count, not tests, notices or handshakes. A roll-up outlives its webhook.
     """
@@ -109,7 +122,7 @@ class Rollup(BaseModel):
     """
 
     given_up = models.BigIntegerField(default=0, db_default=0)
-    """A copy of the counter, for an index and for ordering."""
+    """A copy of the counter, for an index and for ordering; 0 in sums over webhooks."""
 
     class Meta:
         verbose_name = _("roll-up")

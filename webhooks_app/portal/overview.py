@@ -14,10 +14,11 @@ from ..maintenance.rollups import reading
 from ..maintenance.rollups.reading import Counters, Window
 from ..models import Webhook
 from ..models.health import Standing
+from ..models.rollup import id_of_account
 from ..operations.portal_links import LinkSession
 from ..pages.display import percent
 from .base import AccountPage, SafePage, redirect
-from .webhooks import COUNTED, state_of
+from .webhooks import state_of
 
 __all__ = ["AccountsPage", "OverviewPage"]
 
@@ -25,8 +26,6 @@ MAX_WEBHOOKS = 4000
 """The largest number of webhooks that the overview counts: the newest ones."""
 
 MAX_LISTED = 10
-MAX_SUMMED = 200
-"""The largest number of webhooks whose roll-ups of a day are read at once, one for each hour and webhook."""
 
 ATTENTION = {
     standing: condition for standing, condition in Standing.conditions().items() if standing.tone in ("bad", "late")
@@ -62,7 +61,7 @@ class OverviewPage(AccountPage):
         conditions = {standing.name: Count("pk", filter=condition) for standing, condition in ATTENTION.items()}
         numbers = rows.aggregate(all=Count("pk"), **conditions)
         attention = {standing: numbers[standing.name] for standing in ATTENTION if numbers[standing.name]}
-        day = _last_day(rows, numbers["all"])
+        day = reading.series(Window.DAY, [id_of_account(self.owner.pk)]).total
         css, state, cause = _verdict(numbers["all"], attention, day)
         return super().get_context_data(
             state=state,
@@ -94,15 +93,6 @@ def _gravest(rows: QuerySet[Webhook], attention: Iterable[Standing]) -> list[Web
             matching = rows.filter(ATTENTION[standing]).select_related("health").order_by("-pk")
             found += matching.defer("filter", "encrypted_headers")[: MAX_LISTED - len(found)]
     return found
-
-
-def _last_day(rows: QuerySet[Webhook], number: int) -> Counters:
-    """Return the counters of the last 24 hours; for many webhooks as of a minute ago, without response times."""
-    if number <= MAX_SUMMED:
-        return reading.series(Window.DAY, rows.values_list("pk", flat=True), families=COUNTED).total
-    recent = [kept.get(Window.DAY.value, {}) for kept in rows.values_list("health__recent", flat=True) if kept]
-    finished, given_up = (sum(each.get(name, 0) for each in recent) for name in ("finished", "given_up"))
-    return Counters({"succeeded_at_once": finished - given_up, "given_up": given_up})
 
 
 def _verdict(number: int, attention: Mapping[Standing, int], day: Counters) -> tuple[str, str, str]:

@@ -23,7 +23,6 @@ from ..models.delivery import DeliveryQuerySet
 from ..models.fields import compact_json
 from ..models.health import Standing
 from ..models.keyset import read_page
-from ..models.rollup import OUTCOMES, RESPONSE_TIME
 from ..operations.registration import register_webhook, update_webhook
 from ..operations.rights import REGISTER_WEBHOOK, UPDATE_WEBHOOK
 from ..owners import event_types_for
@@ -42,8 +41,6 @@ from .base import PER_PAGE, AccountPage, FormPage, WebhookFormPage, cursor_of, l
 __all__ = ["NewWebhookPage", "SettingsPage", "WebhookListPage", "WebhookPage"]
 
 RECENT = 10
-COUNTED = (*OUTCOMES, RESPONSE_TIME)
-"""The counters on the pages."""
 
 
 class WebhookFilterForm(forms.Form):
@@ -167,7 +164,7 @@ class WebhookPage(AccountPage):
         failure = last_failure_of(webhook)
         attempts = failure.shown_attempts() if failure else []  # retention may have deleted them
         newest = _deliveries(webhook).filter(kind__in=(Delivery.Kind.EVENT, Delivery.Kind.TEST)).order_by("-pk")
-        day = reading.series(Window.DAY, [webhook.pk], families=COUNTED)
+        day = reading.series(Window.DAY, [webhook.pk])
         return super().get_context_data(
             title=webhook.description or gettext("Webhook"),
             subject=webhook.url,

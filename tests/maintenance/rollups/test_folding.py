@@ -16,6 +16,7 @@ from webhooks_app.delivery.sending import finish, request_for
 from webhooks_app.delivery.sql import sql_for
 from webhooks_app.maintenance.rollups.folding import EVER, fold, forget_old
 from webhooks_app.models import Delivery, DeliveryAttempt, Rollup, Tally
+from webhooks_app.models.rollup import id_of_account
 from webhooks_app.protocol.ids import new_id
 from webhooks_app.transport import Exchange, Response
 
@@ -54,6 +55,20 @@ def test_there_are_totals_of_all_webhooks_over_all_time(webhook_id, other_id):
     assert rollups() == {
         span: {"given_up": 3} for span in [("minute", MINUTE), ("hour", HOUR), ("day", DAY), ("ever", EVER)]
     }
+
+
+@pytest.mark.django_db
+def test_there_are_totals_of_each_account(django_user_model, webhook_id):
+    alice, bob = (django_user_model.objects.create_user(name) for name in ("alice", "bob"))
+    webhooks = [make_webhook(alice), make_webhook(alice), make_webhook(bob), make_webhook(None)]
+    make_tally(NOW, **{webhook.pk: {"given_up": 1} for webhook in webhooks}, **{webhook_id: {"given_up": 1}})
+
+    fold("default")
+
+    spans = [("minute", MINUTE), ("hour", HOUR), ("day", DAY)]
+    assert rollups(id_of_account(alice.pk)) == {span: {"given_up": 2} for span in spans}
+    assert rollups(id_of_account(bob.pk)) == {span: {"given_up": 1} for span in spans}
+    assert Rollup.objects.count() == (5 + 2 + 1) * 3 + 1
 
 
 @pytest.mark.django_db

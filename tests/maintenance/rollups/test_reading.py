@@ -7,11 +7,12 @@ from datetime import timedelta
 import pytest
 
 from webhooks_app.maintenance.rollups import reading
-from webhooks_app.maintenance.rollups.folding import fold, sums_by
+from webhooks_app.maintenance.rollups.folding import fold
 from webhooks_app.maintenance.rollups.reading import Counters, Histogram, Window, each, ever, heat_map, series, total
 from webhooks_app.models import Tally
-from webhooks_app.models.rollup import BUCKETS_MS
+from webhooks_app.models.rollup import BUCKETS_MS, id_of_account
 
+from ...support.rows import make_webhook
 from .conftest import NOW, make_tally
 
 
@@ -98,7 +99,7 @@ def test_a_window_ends_with_the_current_step(webhook_id, window, last_start, is_
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("is_folded", [True, False])
-def test_an_account_sees_the_sum_of_its_own_webhooks(webhook_id, other_id, is_folded):
+def test_webhooks_are_summed_together(webhook_id, other_id, is_folded):
     make_tally(NOW, **{webhook_id: {"given_up": 1}, other_id: {"given_up": 2}, "wh_" + "7" * 32: {"given_up": 4}})
     if is_folded:
         fold("default")
@@ -109,17 +110,22 @@ def test_an_account_sees_the_sum_of_its_own_webhooks(webhook_id, other_id, is_fo
 
 
 @pytest.mark.django_db
-def test_the_database_sums_the_counters_of_many_webhooks(webhook_id, other_id, monkeypatch):
-    loaded = []
-    monkeypatch.setattr(reading, "sums_by", lambda *args: loaded.append(sums_by(*args)) or loaded[-1])
-    for minutes in range(3):
-        make_tally(NOW - timedelta(minutes=minutes), **{each: {"given_up": 1} for each in (webhook_id, other_id)})
-    fold("default")
+@pytest.mark.parametrize("folds", [0, 1, 2], ids=["live", "half-folded", "folded"])
+def test_an_account_has_the_sum_of_its_own_webhooks(webhook_id, django_user_model, folds):
+    alice, bob = (django_user_model.objects.create_user(name) for name in ("alice", "bob"))
+    own, others, platform = [make_webhook(alice), make_webhook(alice)], make_webhook(bob), make_webhook(None)
+    for minutes in range(2):
+        counts = {webhook.pk: {"given_up": 1} for webhook in (*own, others, platform)}
+        make_tally(NOW - timedelta(minutes=minutes), **counts, **{webhook_id: {"given_up": 1}})
+    for _ in range(folds):
+        fold("default", limit=1)
 
-    found = series(Window.HOUR, [webhook_id, other_id], now=NOW)
+    found = {each: total(Window.HOUR, map(id_of_account, each), now=NOW).given_up for each in [(alice.pk,), (bob.pk,)]}
 
-    assert [point.counters.given_up for point in found.points[-4:]] == [0, 2, 2, 2]
-    assert len(loaded[0]) == 3
+    assert found == {(alice.pk,): 4, (bob.pk,): 2}
+    assert total(Window.HOUR, [id_of_account(alice.pk), id_of_account(bob.pk)], now=NOW).given_up == 6
+    assert total(Window.DAY, now=NOW).given_up == 10
+    assert [row.webhook_id for row in heat_map(Window.DAY, top=1, now=NOW)] != [id_of_account(alice.pk)]
 
 
 @pytest.mark.django_db

@@ -19,8 +19,8 @@ from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast
 
 from ...database.sql import kind_of, upsert, writing
-from ...models import MaintenanceJob, Rollup, Tally
-from ...models.rollup import CODE, EVERY_WEBHOOK, MISSED_FROM, SINCE_SUCCESS
+from ...models import MaintenanceJob, Rollup, Tally, Webhook
+from ...models.rollup import CODE, EVERY_WEBHOOK, FIRST_WEBHOOK, MISSED_FROM, SINCE_SUCCESS, id_of_account
 
 logger = logging.getLogger("webhooks_app.maintenance")
 
@@ -30,7 +30,7 @@ EVER = datetime(2000, 1, 1, tzinfo=UTC)
 """The ``start`` of the roll-up over all time."""
 
 Key: TypeAlias = tuple[str, str, datetime]
-"""The webhook's id, the resolution, and the start of the span."""
+"""The id of a webhook or of a sum over webhooks, the resolution, and the start of the span."""
 
 Sums: TypeAlias = dict[str, int]
 """Numbers by counter name, without zeros."""
@@ -121,7 +121,18 @@ def _moment(milliseconds: int | None) -> datetime | None:
     return None if milliseconds is None else datetime.fromtimestamp(milliseconds / 1000, UTC)
 
 
-def add_up(entries: Iterable[TalliedWebhook]) -> dict[Key, Sums]:
+def accounts_of(webhooks: QuerySet[Webhook]) -> dict[str, str]:
+    """Return the id of the account's roll-ups by webhook. Those of the platform have none."""
+    rows = webhooks.filter(owner__isnull=False).order_by().values_list("pk", "owner_id")
+    return {webhook_id: id_of_account(owner_id) for webhook_id, owner_id in rows}
+
+
+def counting(webhook_id: str, accounts: Mapping[str, str]) -> set[str]:
+    """Return the ids of all roll-ups that count the results of a webhook."""
+    return {webhook_id, accounts.get(webhook_id, EVERY_WEBHOOK), EVERY_WEBHOOK}
+
+
+def add_up(entries: Iterable[TalliedWebhook], accounts: Mapping[str, str]) -> dict[Key, Sums]:
     """Return the numbers to add to each roll-up."""
     by_minute: defaultdict[tuple[str, datetime], Sums] = defaultdict(dict)
     for recorded_at, of_one_moment in groupby(entries, lambda entry: entry.recorded_at):
@@ -133,8 +144,8 @@ def add_up(entries: Iterable[TalliedWebhook]) -> dict[Key, Sums]:
     for (webhook_id, minute), counters in by_minute.items():
         for resolution in (Resolution.MINUTE.value, Resolution.HOUR.value, Resolution.DAY.value):
             start = start_of(resolution, minute)
-            add(sums[webhook_id, resolution, start], counters)
-            add(sums[EVERY_WEBHOOK, resolution, start], counters)
+            for counted_id in counting(webhook_id, accounts):
+                add(sums[counted_id, resolution, start], counters)
         add(sums[EVERY_WEBHOOK, Resolution.EVER.value, EVER], counters)
     return sums
 
@@ -179,7 +190,8 @@ def _total(stored: Sums, added: Sums) -> Sums:
 
 
 def _row(key: Key, counts: Sums) -> Rollup:
-    return Rollup(**dict(zip(KEY, key, strict=True)), counts=counts, given_up=counts.get("given_up", 0))
+    given_up = counts.get("given_up", 0) if key[0] > FIRST_WEBHOOK else 0
+    return Rollup(**dict(zip(KEY, key, strict=True)), counts=counts, given_up=given_up)
 
 
 def names_in(totals: QuerySet[Rollup]) -> list[str]:
@@ -223,7 +235,8 @@ def fold(
     tallies, folded = _take(Tally.objects.using(using).order_by("pk")[: limit + 1].readable(), limit)
     if not tallies:
         return folded
-    sums = add_up(folded.webhooks)
+    counted = Webhook.objects.using(using).filter(pk__in={entry.webhook_id for entry in folded.webhooks})
+    sums = add_up(folded.webhooks, accounts_of(counted))
     with changing(using):
         deleted, _ = Tally.objects.using(using).filter(pk__in=[tally.pk for tally in tallies]).delete()
         if deleted < len(tallies):

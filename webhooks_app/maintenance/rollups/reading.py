@@ -16,17 +16,24 @@ from django.db import router
 from django.db.models import Q, QuerySet, Sum
 from django.utils import timezone
 
-from ...models import Rollup, Tally
-from ...models.rollup import BUCKETS_MS, EVERY_WEBHOOK, FAILED, FIRST_ATTEMPT_DELAY, MORE, OUTCOMES, RESPONSE_TIME, SUM
-from .folding import EVER, Resolution, Sums, TalliedWebhook, add, names_in, read, start_of, sums_by
+from ...models import Rollup, Tally, Webhook
+from ...models.rollup import (
+    BUCKETS_MS,
+    EVERY_WEBHOOK,
+    FAILED,
+    FIRST_ATTEMPT_DELAY,
+    FIRST_WEBHOOK,
+    MORE,
+    OUTCOMES,
+    RESPONSE_TIME,
+    SUM,
+)
+from .folding import EVER, Resolution, Sums, TalliedWebhook, accounts_of, add, counting, read, start_of
 
 FAMILIES = (FAILED, RESPONSE_TIME, FIRST_ATTEMPT_DELAY)
 
 TAIL = 1000
 """Maximum number of tallies read in addition to the roll-ups: a few seconds of many workers."""
-
-ALL = ("",)
-"""The prefix of all counters."""
 
 TOP = 10
 DAY = timedelta(days=1)
@@ -182,31 +189,22 @@ class HeatRow:
     series: Series
 
 
-def series(
-    window: Window,
-    webhook_ids: Collection[str] | None = None,
-    *,
-    families: tuple[str, ...] = ALL,
-    now: datetime | None = None,
-) -> Series:
-    """Return the combined counters of these webhooks, or of all webhooks, by step.
+def series(window: Window, ids: Collection[str] = (EVERY_WEBHOOK,), *, now: datetime | None = None) -> Series:
+    """Return the combined counters of these webhooks or accounts (``id_of_account``) by step; by default of all.
 
-    ``families`` are the prefixes of the required counters. They limit the data read, because hundreds of webhooks have
-    one row each per step.
+    There is a row for each of them and each step. Hundreds of webhooks have too many.
     """
     starts = window.starts(now or timezone.now())
-    wanted = None if webhook_ids is None else list(webhook_ids)
-    scope = [EVERY_WEBHOOK] if wanted is None else wanted
-    sums, tail = _consistently(lambda: _sums_by_start(window.resolution, starts[0], scope, families))
-    for entry in tail.of(wanted):
+    sums, tail = _consistently(lambda: _sums_by_start(window.resolution, starts[0], ids))
+    for entry in tail.of(ids):
         start = start_of(window.resolution, entry.recorded_at)
         add(sums.setdefault(start, {}), entry.counters)
     return _series(window, starts, sums, tail)
 
 
-def total(window: Window, webhook_ids: Collection[str] | None = None, *, now: datetime | None = None) -> Counters:
+def total(window: Window, ids: Collection[str] = (EVERY_WEBHOOK,), *, now: datetime | None = None) -> Counters:
     """Return the counters for the whole window."""
-    return series(window, webhook_ids, now=now).total
+    return series(window, ids, now=now).total
 
 
 def each(window: Window, webhook_ids: Iterable[str], *, now: datetime | None = None) -> dict[str, Series]:
@@ -228,7 +226,7 @@ def heat_map(
     failing = Rollup.objects.filter(spans(window, now), given_up__gt=0)
     if webhook_ids is not None:
         failing = failing.filter(webhook_id__in=list(webhook_ids))
-    by_webhook = failing.exclude(webhook_id=EVERY_WEBHOOK).order_by().values_list("webhook_id")
+    by_webhook = failing.order_by().values_list("webhook_id")
     worst = [webhook_id for webhook_id, _ in by_webhook.annotate(sum=Sum("given_up")).order_by("-sum")[:top]]
     found = each(window, worst, now=now)
     return [HeatRow(webhook_id=webhook_id, series=series) for webhook_id, series in found.items()]
@@ -246,7 +244,7 @@ def spans(window: Window, now: datetime) -> Q:
 
 def ever() -> Counters:
     """Return the counters over all time. They never decrease."""
-    sums, tail = _consistently(lambda: _sums_by_start(Resolution.EVER, EVER, [EVERY_WEBHOOK], ALL))
+    sums, tail = _consistently(lambda: _sums_by_start(Resolution.EVER, EVER, [EVERY_WEBHOOK]))
     counters = sums.get(EVER, {})
     for entry in tail.entries:
         add(counters, entry.counters)
@@ -260,9 +258,13 @@ class _Tail:
     entries: Sequence[TalliedWebhook]
     as_of: datetime | None
 
-    def of(self, webhook_ids: Collection[str] | None) -> list[TalliedWebhook]:
-        wanted = None if webhook_ids is None else set(webhook_ids)
-        return [entry for entry in self.entries if wanted is None or entry.webhook_id in wanted]
+    def of(self, ids: Collection[str]) -> list[TalliedWebhook]:
+        """Return what a fold adds to the roll-ups with these ids."""
+        wanted = set(ids)
+        has_accounts = any(EVERY_WEBHOOK < each < FIRST_WEBHOOK for each in wanted)
+        webhook_ids = {entry.webhook_id for entry in self.entries} if has_accounts else ()
+        accounts = accounts_of(Webhook.objects.filter(pk__in=webhook_ids)) if webhook_ids else {}
+        return [entry for entry in self.entries if wanted & counting(entry.webhook_id, accounts)]
 
 
 def _consistently(read_rollups: Callable[[], Any]) -> tuple[Any, _Tail]:
@@ -278,19 +280,16 @@ def _consistently(read_rollups: Callable[[], Any]) -> tuple[Any, _Tail]:
     return sums, _Tail(entries=entries, as_of=found[TAIL - 1].recorded_at if len(found) > TAIL else None)
 
 
-def _rows(resolution: str, since: datetime, webhook_ids: Sequence[str]) -> QuerySet[Rollup]:
-    rows = Rollup.objects.filter(webhook_id__in=webhook_ids, resolution=resolution, start__gte=since)
+def _rows(resolution: str, since: datetime, ids: Collection[str]) -> QuerySet[Rollup]:
+    rows = Rollup.objects.filter(webhook_id__in=list(ids), resolution=resolution, start__gte=since)
     return rows.order_by()
 
 
-def _sums_by_start(
-    resolution: str, since: datetime, webhook_ids: Sequence[str], families: tuple[str, ...]
-) -> dict[datetime, Sums]:
-    rows = _rows(resolution, since, webhook_ids)
-    if len(webhook_ids) == 1:  # There is one row for each start.
-        return dict(rows.values_list("start", "counts"))
-    names = names_in(_rows(resolution, since, [EVERY_WEBHOOK])) if webhook_ids else []
-    return sums_by("start", rows, [name for name in names if name.startswith(families)])
+def _sums_by_start(resolution: str, since: datetime, ids: Collection[str]) -> dict[datetime, Sums]:
+    sums: dict[datetime, Sums] = {}
+    for start, counts in _rows(resolution, since, ids).values_list("start", "counts"):
+        add(sums.setdefault(start, {}), counts)
+    return sums
 
 
 def _counts_by_webhook(rows: QuerySet[Rollup]) -> dict[str, dict[datetime, Sums]]:
