@@ -5,14 +5,14 @@ All figures come from roll-ups and from indexes of pending deliveries, so that t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, NamedTuple
 
 from django.db import router
-from django.db.models import QuerySet, Sum
+from django.db.models import Case, OuterRef, Q, QuerySet, Subquery, Sum, When
 from django.http import HttpRequest
 from django.template import RequestContext
 from django.urls import reverse
@@ -174,14 +174,17 @@ class Overview:
 
 def overview_for(request: HttpRequest, window: Window) -> Overview:
     """Return the overview of all webhooks, or of those of the user's own owners."""
-    own = None if manages_all(request) else own_rows(request, Webhook.objects.existing())
-    statuses = None if own is None else dict(own.values_list("pk", "status"))
-    ids = None if statuses is None else list(statuses)
-    counted = [EVERY_WEBHOOK] if own is None else [id_of_account(pk) for pk in actor_of(request).owner_ids]
+    now = timezone.now()
+    if manages_all(request):
+        ids, counted, due_at = None, [EVERY_WEBHOOK], oldest_due_at(router.db_for_write(Delivery), now)
+    else:
+        due = _oldest_due(own_rows(request, Webhook.objects.existing()), now)
+        ids, counted = list(due), [id_of_account(pk) for pk in actor_of(request).owner_ids]
+        due_at = min((each for each in due.values() if each), default=None)
     series = reading.series(window, counted)
-    backlog, endangered = _backlog(statuses), _endangered(ids)
-    long_failing = [each for each in endangered if each.since_at <= timezone.now() - FAILS_AFTER]
-    workers = WorkerProcess.objects.running().count() if own is None else None
+    backlog, endangered = _backlog(ids, now - due_at if due_at else timedelta()), _endangered(ids)
+    long_failing = [each for each in endangered if each.since_at <= now - FAILS_AFTER]
+    workers = WorkerProcess.objects.running().count() if ids is None else None
     judged = verdict(
         workers=workers,
         overdue=timedelta(seconds=backlog.overdue_seconds),
@@ -226,20 +229,25 @@ def windows(current: Window) -> list[tuple[str, Any, bool]]:
     return [(each.value, title, each is current) for each, title in TITLES.items()]
 
 
-def _backlog(statuses: Mapping[str, str] | None) -> Backlog:
-    """Return the backlog of all webhooks, or of an owner's, given by their statuses.
+def _oldest_due(webhooks: QuerySet[Webhook], now: datetime) -> dict[str, datetime | None]:
+    """Return when the oldest waiting delivery of each webhook was due, or None if none is.
 
     An owner may not see when a test of an unverified URL is due again.
     """
-    entries, active = QueueEntry.objects.order_by(), None
-    if statuses is not None:
-        entries = entries.filter(webhook__in=list(statuses))
-        active = [pk for pk, status in statuses.items() if status == Webhook.Status.ACTIVE]
-    now = timezone.now()
-    due_at = oldest_due_at(router.db_for_write(Delivery), now, among=active)
-    overdue = now - due_at if due_at else timedelta(0)
+    is_waiting = Q(claimed_at=None) | Q(leased_until__lte=now)
+    entries = QueueEntry.objects.filter(is_waiting, webhook=OuterRef("pk"), due_at__lte=now)
+    oldest = Subquery(entries.order_by("due_at").values("due_at")[:1])
+    is_sent = Q(status=Webhook.Status.ACTIVE, paused_at=None)
+    return dict(webhooks.order_by().values_list("pk", Case(When(is_sent, then=oldest))))
+
+
+def _backlog(webhook_ids: list[str] | None, overdue: timedelta) -> Backlog:
+    """Return the backlog of these webhooks, or of all, whose oldest delivery is overdue for this time."""
+    entries = QueueEntry.objects.order_by()
+    if webhook_ids is not None:
+        entries = entries.filter(webhook__in=webhook_ids)
     pending = _count(entries)
-    in_flight = _in_flight(entries, list(statuses) if statuses is not None else None, is_long=pending > MAX_COUNTED)
+    in_flight = _in_flight(entries, webhook_ids, is_long=pending > MAX_COUNTED)
     return Backlog(
         waiting=pending if pending > MAX_COUNTED else max(0, pending - in_flight),
         in_flight=in_flight,

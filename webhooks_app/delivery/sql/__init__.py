@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from datetime import datetime, tzinfo
 from functools import lru_cache
 
@@ -30,19 +29,18 @@ def _sql_for(using: str, dialect: str, _time_zone: tzinfo | None) -> PortableSql
     return _BY_DIALECT.get(dialect, PortableSql)(using)
 
 
-def oldest_due_at(using: str, now: datetime, *, among: Collection[str] | None = None) -> datetime | None:
+def oldest_due_at(using: str, now: datetime) -> datetime | None:
     """Return the due time of the oldest sendable delivery, or None if none is due.
 
-    ``among`` limits the search to these webhook ids. Deliveries held by the state of their webhook are excluded. The
-    query reads a few index entries per webhook with pending deliveries, regardless of their number.
+    Deliveries held by the state of their webhook are excluded. The query reads a few index entries per webhook with
+    pending deliveries, regardless of their number.
     """
     sql = sql_for(using)
     oldest: list[datetime] = []
     after = None
     while True:
         page = sql.due_webhooks(now, after=after)
-        found = [each for each in page if among is None or each.webhook_id in among]
-        oldest += [each.due_at for each in found if each.due_at is not None and each.due_at <= now]
+        oldest += [each.due_at for each in page if each.due_at is not None and each.due_at <= now]
         if len(page) < MAX_LANES:
             return min(oldest, default=None)
         after = page[-1].webhook_id
