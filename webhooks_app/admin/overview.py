@@ -175,8 +175,10 @@ class Overview:
 def overview_for(request: HttpRequest, window: Window) -> Overview:
     """Return the overview of all webhooks, or of those of the user's own owners."""
     now = timezone.now()
+    ids: list[str] | None = None
+    counted = [EVERY_WEBHOOK]
     if manages_all(request):
-        ids, counted, due_at = None, [EVERY_WEBHOOK], oldest_due_at(router.db_for_write(Delivery), now)
+        due_at = oldest_due_at(router.db_for_write(Delivery), now)
     else:
         due = _oldest_due(own_rows(request, Webhook.objects.existing()), now)
         ids, counted = list(due), [id_of_account(pk) for pk in actor_of(request).owner_ids]
