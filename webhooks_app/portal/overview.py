@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Sequence
 from typing import Any
 
-from django.db.models import Count, QuerySet
+from django.db.models import Case, CharField, Value, When
 from django.http import HttpResponse
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
@@ -32,6 +32,9 @@ ATTENTION = {
 }
 """The standings that need attention, the gravest first, with their conditions."""
 
+STANDING = Case(*(When(is_it, then=Value(each.value)) for each, is_it in ATTENTION.items()), output_field=CharField())
+"""The standing of a webhook if it needs attention, otherwise None."""
+
 
 class AccountsPage(SafePage):
     """The choice of an account, for users who have several."""
@@ -57,50 +60,37 @@ class OverviewPage(AccountPage):
     title = _("Overview")
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        rows, is_whole = _newest(Webhook.objects.existing().owned_by(self.owner))
-        conditions = {standing.name: Count("pk", filter=condition) for standing, condition in ATTENTION.items()}
-        numbers = rows.aggregate(all=Count("pk"), **conditions)
-        attention = {standing: numbers[standing.name] for standing in ATTENTION if numbers[standing.name]}
+        newest = Webhook.objects.existing().owned_by(self.owner).order_by("-pk")
+        found = newest.values_list("pk", STANDING)[: MAX_WEBHOOKS + 1]
+        number = min(len(found), MAX_WEBHOOKS)
+        # The gravest come first, and of these the newest.
+        attention = [(each, pk) for each in ATTENTION for pk, standing in found[:number] if standing == each]
+        listed = [pk for _standing, pk in attention[:MAX_LISTED]]
+        webhooks = newest.select_related("health").defer("filter", "encrypted_headers").in_bulk(listed)
         day = reading.series(Window.DAY, [id_of_account(self.owner.pk)]).total
-        css, state, cause = _verdict(numbers["all"], attention, day)
+        css, state, cause = _verdict(number, [standing for standing, _pk in attention], day)
         return super().get_context_data(
             state=state,
             state_css=css,
             cause=cause,
-            number=numbers["all"],
-            is_whole=is_whole,
+            number=number,
+            is_whole=number == len(found),
             day=day,
             success=percent(day.succeeded, day.finished) if day.finished else "",
             p50=day.response_times.percentile(0.5),
             p95=day.response_times.percentile(0.95),
-            attention=[(webhook, state_of(webhook)) for webhook in _gravest(rows, attention)],
-            more=sum(attention.values()) - MAX_LISTED,
+            attention=[(webhooks[pk], state_of(webhooks[pk])) for pk in listed if pk in webhooks],
+            more=len(attention) - MAX_LISTED,
             **kwargs,
         )
 
 
-def _newest(rows: QuerySet[Webhook]) -> tuple[QuerySet[Webhook], bool]:
-    """Return the webhooks that are counted, and whether these are all."""
-    first_beyond = rows.order_by("-pk").values_list("pk", flat=True)[MAX_WEBHOOKS : MAX_WEBHOOKS + 1].first()
-    return (rows, True) if first_beyond is None else (rows.filter(pk__gt=first_beyond), False)
-
-
-def _gravest(rows: QuerySet[Webhook], attention: Iterable[Standing]) -> list[Webhook]:
-    """Return some webhooks that need attention, the gravest and the newest first."""
-    found: list[Webhook] = []
-    for standing in attention:
-        if len(found) < MAX_LISTED:
-            matching = rows.filter(ATTENTION[standing]).select_related("health").order_by("-pk")
-            found += matching.defer("filter", "encrypted_headers")[: MAX_LISTED - len(found)]
-    return found
-
-
-def _verdict(number: int, attention: Mapping[Standing, int], day: Counters) -> tuple[str, str, str]:
+def _verdict(number: int, attention: Sequence[Standing], day: Counters) -> tuple[str, str, str]:
     """Return the state of all webhooks: a class, a word and a sentence."""
     if not number:
         return "open", gettext("No webhooks yet"), gettext("Create one to be told about events as they happen.")
     if attention:
-        most = sum(attention.values())
+        most = len(attention)
         text = ngettext("%(number)d webhook needs attention.", "%(number)d webhooks need attention.", most)
         state = str(Standing.FAILING.label) if Standing.FAILING in attention else gettext("Not everything is sent")
         return "bad", state, text % {"number": most}
