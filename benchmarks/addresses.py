@@ -251,7 +251,7 @@ def of_api(examples: Examples) -> Iterator[tuple[str, str]]:
             continue
         settings = callback.initkwargs
         filterset = settings.get("filterset_class", getattr(callback.cls, "filterset_class", None))
-        is_list = not settings["detail"] or bool(settings.get("filterset_class"))
+        is_list = callback.cls.operations[callback.actions["get"]].many
         name = f"{callback.cls.tag.lower()} {'list' if is_list else 'page'}"
         yield f"API {name}", address
         if not is_list or filterset is None:
