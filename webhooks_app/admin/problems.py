@@ -57,9 +57,9 @@ class ProblemStateFilter(admin.SimpleListFilter):
         if not self.value():
             self.used_parameters[self.parameter_name] = ""
 
-    @property
-    def is_by_index(self) -> bool:
-        return not self.value() and Problem.objects.lists_unresolved
+    def is_by_index(self, parts: Parts) -> bool:
+        """Return True for the whole list. The index of a webhook's problems has the resolved ones too."""
+        return not (self.value() or parts.field) and Problem.objects.lists_unresolved()
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
         return [(self.ALL, _("All")), *State.choices]

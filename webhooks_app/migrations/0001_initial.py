@@ -1049,6 +1049,7 @@ class Migration(migrations.Migration):
                         only=models.Q(("state__in", ("open", "acknowledged"))),
                         otherwise=("state", "-id"),
                     ),
+                    models.Index(fields=["webhook", "-id"], name="webhooks_problem_webhook"),
                 ],
                 "constraints": [
                     models.UniqueConstraint(fields=("webhook", "result", "code"), name="webhooks_problem_unique")

@@ -54,9 +54,8 @@ class ProblemQuerySet(BaseQuerySet["Problem"]):
         """Return the problems that await a success: open and acknowledged ones."""
         return self.filter(state__in=UNRESOLVED)
 
-    @property
     def lists_unresolved(self) -> bool:
-        """Whether an index has just the unresolved problems."""
+        """Return True if an index has just the unresolved problems."""
         return connections[self.db].features.supports_partial_indexes
 
     def save_seen(self, problems: Sequence[Problem]) -> None:
@@ -126,6 +125,7 @@ class Problem(Audited):
                 otherwise=("state", "-id"),
                 name="webhooks_problem_unresolved",
             ),
+            models.Index(fields=("webhook", "-id"), name="webhooks_problem_webhook"),
         )
 
     def __str__(self) -> str:
