@@ -8,6 +8,7 @@ from itertools import product, starmap
 from typing import Any, NamedTuple
 
 import pytest
+from django.utils import timezone
 
 from webhooks_app.delivery.queue import Queue
 from webhooks_app.models import Delivery, Event, QueueEntry, QueueLane, Webhook
@@ -23,7 +24,7 @@ from webhooks_app.models.hold import (
 )
 
 from ..delivery.conftest import ManualClock
-from ..support.rows import URL, emit_one
+from ..support.rows import URL, emit_one, make_backlog, make_webhook
 from ..support.slots import open_slots
 
 pytestmark = pytest.mark.django_db
@@ -250,6 +251,20 @@ def test_the_configured_limit_applies_after_the_first_result(settings, is_fast, 
 
     assert below is None or below.reason != HoldReason.CONCURRENCY
     assert reached == Hold(reason=HoldReason.CONCURRENCY, in_flight=limit, max_in_flight=limit)
+
+
+@pytest.mark.parametrize("first_entries", [2, 8, 1000])
+def test_all_claims_of_a_webhook_count(event: Event, monkeypatch: pytest.MonkeyPatch, first_entries: int) -> None:
+    monkeypatch.setattr("webhooks_app.models.queue.FIRST_ENTRIES", first_entries)
+    idle, busy = make_webhook(event.owner), make_webhook(event.owner)
+    for webhook in (idle, busy):
+        make_backlog(webhook, 6)
+    claimed = list(QueueEntry.objects.filter(webhook=busy).order_by("due_at").values_list("pk", flat=True)[:5])
+    QueueEntry.objects.filter(pk__in=claimed).update(claimed_at=timezone.now())
+
+    found = QueueEntry.objects.claimed_first([idle.pk, busy.pk], 50)
+
+    assert sorted(found) == sorted(claimed)
 
 
 @pytest.mark.parametrize(

@@ -260,8 +260,7 @@ def _backlog(webhook_ids: list[str] | None, overdue: timedelta) -> Backlog:
 def _in_flight(entries: Any, webhook_ids: list[str] | None, *, is_long: bool) -> int:
     """Return the number of claims. No index has them, so that those in a long queue are known from the workers."""
     if webhook_ids:
-        number = min(settings.MAX_IN_FLIGHT_PER_WEBHOOK, MAX_COUNTED // len(webhook_ids))
-        return len(QueueEntry.objects.claimed_first(webhook_ids, max(1, number)))
+        return len(QueueEntry.objects.claimed_first(webhook_ids, settings.MAX_IN_FLIGHT_PER_WEBHOOK))
     if webhook_ids is None and is_long:
         reported = WorkerProcess.objects.running().aggregate(number=Sum("in_flight"))
         return reported["number"] or 0

@@ -12,6 +12,7 @@ number.
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Self
@@ -38,6 +39,9 @@ ENTRIES_AT_A_TIME = 500
 MANY = 1000
 """Number of entries from which a page does not sort them."""
 
+FIRST_ENTRIES = 1000
+"""Number of entries in which the claims of some webhooks are sought first."""
+
 KEYS_AT_A_TIME = 20 * ENTRIES_AT_A_TIME
 """Keys to load at once. Selecting them may read all entries of a webhook."""
 
@@ -52,17 +56,33 @@ class QueueEntryQuerySet(OrderedEntries):
     def claimed_first(self, webhook_ids: Sequence[str], number: int) -> list[str]:
         """Return the claimed entries among the first ``number`` due ones of each webhook, with which claims begin.
 
-        There may be a long backlog behind them, which is not read.
+        There may be a long backlog behind them, which is not read. Of many webhooks, only few entries are read unless
+        most of these are claimed.
         """
+        found: list[str] = []
+        left, few = set(webhook_ids), min(number, max(1, FIRST_ENTRIES // max(1, len(webhook_ids))))
+        while left:
+            claims = self._claimed_among_first(sorted(left), few)
+            numbers = Counter(webhook_id for _pk, webhook_id in claims)
+            left = {pk for pk in left if few < number and numbers[pk] > few / 2}
+            found += [pk for pk, webhook_id in claims if webhook_id not in left]
+            few = min(number, 4 * few)
+        return found
+
+    def _claimed_among_first(self, webhook_ids: Sequence[str], number: int) -> list[tuple[str, str | None]]:
+        """Return the claimed entries with their webhooks."""
         connection, field = connections[self.db], IdField(prefix="wh")
         first = self.filter(webhook=OuterId("lane"), due_at__isnull=False).order_by("due_at")
-        columns = first.values_list("delivery_id", "claimed_at")[:number]
+        columns = first.values_list("delivery_id", "webhook_id", "claimed_at")[:number]
         ids = [field.get_db_prep_value(pk, connection) for pk in webhook_ids]
         sql, params = for_each(connection, "lane", ids, compiled(columns))
         with connection.cursor() as cursor:
-            cursor.execute(f"SELECT delivery_id FROM ({sql}) AS first WHERE claimed_at IS NOT NULL", params)
+            cursor.execute(f"SELECT delivery_id, webhook_id FROM ({sql}) AS first WHERE claimed_at IS NOT NULL", params)
             pk: Any = self.model._meta.pk
-            return [pk.target_field.from_db_value(found, None, connection) for (found,) in cursor.fetchall()]
+            return [
+                (pk.target_field.from_db_value(found, None, connection), field.from_db_value(webhook, None, connection))
+                for found, webhook in cursor.fetchall()
+            ]
 
     def has_many(self, webhook_ids: Sequence[str]) -> bool:
         """Return True if there are more than ``MANY`` entries of these webhooks."""
