@@ -34,7 +34,7 @@ CONTENT = ("type", "data", "references", "occurred_at", "ordering_key")
 
 DIGEST_LENGTH = 24
 
-MAX_FOUND = 1000
+MAX_FOUND = 250
 """Number of events that a search by reference examines."""
 
 

@@ -37,7 +37,7 @@ from .admission import (
 
 MAX_WEBHOOKS = 200
 MAX_DELIVERIES = 4000
-MAX_CHANGES = 2000
+MAX_CHANGES = 1500
 
 MADE_WITH_EVENT = timedelta(seconds=10)
 """A delivery created later than this after its event was not created by emission, even if its replay was deleted."""
