@@ -8,7 +8,6 @@ rows.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
 from typing import Any, ClassVar, cast
 
 from django import forms
@@ -25,13 +24,11 @@ from ..models import Delivery, DeliveryAttempt, EventReference
 from ..models.delivery import DeliveryQuerySet
 from ..models.disclosure import UNREACHABLE
 from ..models.event import MAX_REFERENCE_LENGTH
-from ..models.keyset import HORIZON, Parts, id_field
-from ..models.queue import MANY
+from ..models.keyset import Parts, created_within
 from ..models.status import REQUESTED
 from ..owners import owners
 from ..pages.display import result_in_words
 from ..pages.filters import ANSWER, PERIODS, SPANS, TIMEOUT, limits_of, moment_field, with_answer
-from ..protocol.ids import first_id_at
 from ..transport.endpoint import MAX_URL_LENGTH
 from .change_list import CURSOR_VAR
 from .owned import MAX_FOUND, actor_of, found_owners, knows_owners, manages_all, visible_event_types
@@ -42,8 +39,7 @@ class StateFilter(admin.ChoicesFieldListFilter):
 
     @property
     def horizon(self) -> int:
-        """Maximum number of rows that a page examines; of queue entries few, because each leads to its delivery."""
-        return MANY if self.is_pending else HORIZON
+        return Delivery.objects.horizon_of(self._state)
 
     @property
     def is_pending(self) -> bool:
@@ -202,18 +198,9 @@ class CreatedFilter(TypedFilter, admin.SimpleListFilter):
             yield {"selected": given == meant, "query_string": query, "display": label}
 
     def narrowed(self, rows: QuerySet[Any]) -> QuerySet[Any]:
-        for lookup, moment in self._edges():
-            rows = rows.filter(**{lookup: first_id_at(id_field(rows).prefix, moment)})
-        return rows
-
-    def _edges(self) -> Iterator[tuple[str, datetime]]:
-        since, until = limits_of(name) if (name := self.value()) in SPANS else (None, None)
-        for lookup, moment in (
-            *(("pk__gte", since), ("pk__lt", until)),
-            *(("pk__gte", self.typed.get("created_after")), ("pk__lt", self.typed.get("created_before"))),
-        ):
-            if moment:
-                yield lookup, moment
+        if (name := self.value()) in SPANS:
+            rows = created_within(rows, *limits_of(name))
+        return created_within(rows, self.typed.get("created_after"), self.typed.get("created_before"))
 
 
 class FinishedForm(forms.Form):

@@ -25,8 +25,7 @@ from rest_framework.utils.urls import replace_query_param
 from ..models import Delivery, DeliveryAttempt, Event, EventReference, Webhook
 from ..models.audit import Action, Via
 from ..models.disclosure import UNREACHABLE
-from ..models.keyset import CURSOR_PATTERN, HORIZON, WHOLE, Bounds, Cursor, Parts, read_page
-from ..protocol.ids import first_id_at
+from ..models.keyset import CURSOR_PATTERN, HORIZON, WHOLE, Bounds, Cursor, Parts, created_within, read_page
 from ..protocol.json_data import EARLIEST, LATEST
 from ..routing import subscribed_to
 
@@ -58,7 +57,8 @@ class QueryFilterBackend(BaseFilterBackend):
             filterset.parts = parts
         if not (parts.are_too_many or is_scanned) and (filterset is None or filterset.is_indexed()):
             return Bounds(parts=parts)
-        return Bounds(rows if filterset is None else filterset.indexed(), WHOLE if parts.are_too_many else parts)
+        scope, horizon = (rows, HORIZON) if filterset is None else (filterset.indexed(), filterset.horizon)
+        return Bounds(scope, WHOLE if parts.are_too_many else parts, min(horizon, HORIZON))
 
     def _filterset(self, request: Request, queryset: QuerySet[Any], view: Any) -> BoundedFilterSet | None:
         filterset_class = getattr(view, "filterset_class", None)
@@ -104,10 +104,10 @@ class CreatedFilter(MomentFilter):
     def filter(self, qs: QuerySet[Any], value: datetime | None) -> QuerySet[Any]:
         if value is None:
             return qs
-        pk: Any = qs.model._meta.pk
-        edge = value - CLOCK_TOLERANCE if self.lookup_expr == "gte" else value + CLOCK_TOLERANCE
         found: QuerySet[Any] = super().filter(qs, value)
-        return found.filter(**{f"pk__{self.lookup_expr}": first_id_at(pk.prefix, edge)})
+        if self.lookup_expr == "gte":
+            return created_within(found, since=value - CLOCK_TOLERANCE)
+        return created_within(found, until=value + CLOCK_TOLERANCE)
 
 
 class BoundedFilterSet(django_filters.FilterSet):
@@ -115,6 +115,8 @@ class BoundedFilterSet(django_filters.FilterSet):
     """The names of filters with an index."""
     parts: Parts = WHOLE
     """The parts of the list, on which some indexes depend."""
+    horizon = HORIZON
+    """Maximum number of rows that a page examines."""
 
     def indexed(self) -> QuerySet[Any]:
         """Return the rows that match the filters with an index."""
@@ -168,6 +170,10 @@ class DeliveryFilter(BoundedFilterSet):
 
     def is_by_index(self, name: str, value: Any) -> bool:
         return super().is_by_index(name, value) or (name == "state" and Delivery.objects.is_listed(value, self.parts))
+
+    @property
+    def horizon(self) -> int:  # type: ignore[override] # depends on the state
+        return Delivery.objects.horizon_of(self.form.cleaned_data["state"])
 
     def in_state(self, queryset: Any, name: str, value: str) -> QuerySet[Delivery]:
         found: QuerySet[Delivery] = queryset.in_state(value)
@@ -246,7 +252,7 @@ class NewestFirstPagination(BasePagination):
             parts=bounds.parts,
             cursor=self._cursor(request),
             size=self._page_size(request),
-            horizon=HORIZON,
+            horizon=bounds.horizon,
         )
         return self.page.rows
 

@@ -256,8 +256,9 @@ class WebhookViewSet(ApiViewSet):
     @action(detail=True, methods=["get"], filterset_class=DeliveryFilter)
     def deliveries(self, request: Request, webhook_id: str) -> Response:
         """List the deliveries to a webhook, the newest first."""
-        deliveries = self.owned(Delivery.objects.filter(webhook=self.find(webhook_id)))
-        return self.answer_page(deliveries.select_related("event", "webhook__lane", "queue_entry").defer("event__body"))
+        of_webhook = Parts("webhook", [self.find(webhook_id).pk])
+        deliveries = self.owned(Delivery.objects.select_related("event", "webhook__lane", "queue_entry"))
+        return self.answer_page(deliveries.defer("event__body"), parts=of_webhook)
 
     @action(detail=True, methods=["get"], filterset_class=AuditFilter)
     def audit(self, request: Request, webhook_id: str) -> Response:

@@ -23,8 +23,8 @@ from .base import atomic
 from .disclosure import UNREACHABLE, Masked, MaskedQuerySet
 from .event import Event
 from .fields import CurrentForeignKey, IdField, LooseCharField, PartialIndex
-from .keyset import WHOLE, Parts
-from .queue import ENTRIES_AT_A_TIME, QueueEntry, QueueEntryQuerySet
+from .keyset import HORIZON, WHOLE, Parts
+from .queue import ENTRIES_AT_A_TIME, MANY, QueueEntry, QueueEntryQuerySet
 from .rollup import Tally
 from .status import DeliveryKind, stop_reason
 from .webhook import Webhook
@@ -71,6 +71,10 @@ class DeliveryQuerySet(MaskedQuerySet["Delivery"]):
         if state == Delivery.State.PENDING:
             return parts.field != "webhook" or not QueueEntry.objects.using(self.db).has_many(parts.ids)
         return state in Delivery.LISTED_STATES and connections[self.db].features.supports_partial_indexes
+
+    def horizon_of(self, state: str) -> int:
+        """Return how many deliveries in this state a page examines; of the queue few, because more rows are read."""
+        return MANY if state == Delivery.State.PENDING else HORIZON
 
     def in_state(self, state: str) -> Self:
         """Return the deliveries in this state, from the queue or an index if possible."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from django.core.exceptions import EmptyResultSet
@@ -18,6 +19,7 @@ from django.db.models import Func, OuterRef, QuerySet, Subquery, Value
 
 from ..database.dialects import dialect_of
 from ..database.sql import OuterId, Query, compiled, for_each, joined
+from ..protocol.ids import first_id_at
 
 HORIZON = 2500
 """Maximum number of rows that one page examines for a filter."""
@@ -115,7 +117,9 @@ def read_page(
     index. The scope may include further parts.
     """
     if len(parts.ids) == 1:
-        of_it = {parts.field: parts.ids[0]}
+        # With a known value, PostgreSQL may read all rows in their order, although those of the part are old.
+        field: Any = rows.model._meta.get_field(parts.field)
+        of_it = {parts.field: _Unknown(Value(parts.ids[0], output_field=field.target_field))}
         rows, scope, parts = rows.filter(**of_it), scope if scope is None else scope.filter(**of_it), WHOLE
     listing = _Listing(rows, rows if scope is None else scope, parts, size, horizon if scope is not None else None)
     page = listing.page(cursor)
@@ -130,6 +134,14 @@ def newest_of_each(rows: QuerySet[Any], parts: Parts, count: int, *, after: int 
     There are at most ``MAX_RANGES`` parts.
     """
     return _Ids(rows, is_upwards=False, parts=parts).read(count, after=after, total=count * len(parts.ids))
+
+
+def created_within(rows: QuerySet[Any], since: datetime | None = None, until: datetime | None = None) -> QuerySet[Any]:
+    """Return the rows created in a period, by their identifiers, which contain the time."""
+    for lookup, moment in (("gte", since), ("lt", until)):
+        if moment is not None:
+            rows = _limited(rows, lookup, first_id_at(id_field(rows).prefix, moment))
+    return rows
 
 
 class _Listing(NamedTuple):
@@ -188,14 +200,6 @@ class _Listing(NamedTuple):
             return None
         return edges[0][:-_BLURRED_DIGITS] + ("f" if is_upwards else "0") * _BLURRED_DIGITS
 
-    def _limit(self, edge: str) -> Any:
-        """Return the value of a condition for the rows before an edge.
-
-        With a known value, PostgreSQL may prefer the few rows of a short time to those of a part, and read the rows of
-        all other parts again for each part.
-        """
-        return _Unknown(Value(edge, output_field=id_field(self.scope))) if self.parts.field else edge
-
     def _ids(self, cursor: Cursor | None, edge: str | None) -> list[str]:
         """Return the identifiers of a page, and one more.
 
@@ -203,12 +207,16 @@ class _Listing(NamedTuple):
         other rows in the order of the list.
         """
         is_upwards = bool(cursor and cursor.is_upwards)
-        within = {} if edge is None else {"pk__lte" if is_upwards else "pk__gte": self._limit(edge)}
-        rows = _Ids(_beyond(self.rows, cursor).filter(**within), is_upwards, self.parts)
+
+        def examined(rows: QuerySet[Any]) -> _Ids:
+            found = _beyond(rows, cursor)
+            if edge is not None:
+                found = _limited(found, "lte" if is_upwards else "gte", edge)
+            return _Ids(found, is_upwards, self.parts)
+
         if self.horizon is None or not dialect_of(self.rows.db).has_lateral_joins:
-            return rows.read(self.size + 1)
-        scope = _Ids(_beyond(self.scope, cursor).filter(**within), is_upwards, self.parts)
-        return scope.read_matching(self.rows, self.size + 1, among=2 * self._reach)
+            return examined(self.rows).read(self.size + 1)
+        return examined(self.scope).read_matching(self.rows, self.size + 1, among=2 * self._reach)
 
 
 class _Unknown(Func):
@@ -307,7 +315,16 @@ class _Ids(NamedTuple):
 def _beyond(rows: QuerySet[Any], cursor: Cursor | None) -> QuerySet[Any]:
     if cursor is None:
         return rows
-    return rows.filter(**{"pk__gt" if cursor.is_upwards else "pk__lt": f"{id_field(rows).prefix}_{cursor.digits}"})
+    return _limited(rows, "gt" if cursor.is_upwards else "lt", f"{id_field(rows).prefix}_{cursor.digits}")
+
+
+def _limited(rows: QuerySet[Any], lookup: str, pk: str) -> QuerySet[Any]:
+    """Return the rows before or after an identifier.
+
+    With a known value, PostgreSQL may prefer the few rows of a short time to those of a part, and read the rows of all
+    other parts again for each part.
+    """
+    return rows.filter(**{f"pk__{lookup}": _Unknown(Value(pk, output_field=id_field(rows)))})
 
 
 def id_field(rows: QuerySet[Any]) -> Any:

@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy as _
 from ..event_types import INTERNAL_NAMES
 from ..models import Delivery, DeliveryAttempt, Event, EventReference, Replay, Webhook
 from ..models.disclosure import UNREACHABLE
-from ..models.keyset import WHOLE, Page, Parts, read_page
+from ..models.keyset import WHOLE, Page, Parts, created_within, read_page
 from ..operations.rights import REDELIVER, VIEW_DELIVERIES, VIEW_EVENTS
 from ..operations.sending import redeliver
 from ..owners import event_types_for
@@ -23,7 +23,6 @@ from ..pages.display import delivery_rows, result_in_words
 from ..pages.explanation import policy_in_words, why_cancelled
 from ..pages.filters import ANSWER, PERIODS, limits_of, moment_field, with_answer
 from ..pages.timeline import by_id, deliveries_read, timeline_of
-from ..protocol.ids import first_id_at
 from ..routing.report import decide
 from .base import PER_PAGE, AccountPage, cursor_of, links_of, redirect
 from .webhook_actions import attempts_of
@@ -114,6 +113,7 @@ class DeliveryListPage(AccountPage):
             parts=WHOLE if parts.are_too_many else parts,
             cursor=cursor_of(self.request),
             size=PER_PAGE,
+            horizon=Delivery.objects.horizon_of(data["state"]),
         )
 
     def _parts(self, data: dict[str, Any]) -> Parts:
@@ -151,21 +151,17 @@ def _indexed(data: dict[str, Any], *, is_listed: bool) -> Narrowed:
                 yield _with(name, data[name])
     if is_listed:
         yield lambda rows: rows.in_state(state)
-    since, until = limits_of(data["period"]) if data["period"] else (None, None)
-    for lookup, at in (
-        *(("pk__gte", since), ("pk__lt", until)),
-        *(("pk__gte", data["created_after"]), ("pk__lt", data["created_before"])),
-    ):
-        if at:
-            yield _created(lookup, at)
+    if data["period"]:
+        yield _created(*limits_of(data["period"]))
+    yield _created(data["created_after"], data["created_before"])
 
 
 def _with(name: str, value: str) -> Any:
     return lambda rows: rows.filter(**{name: value})
 
 
-def _created(lookup: str, at: datetime) -> Any:
-    return lambda rows: rows.filter(**{lookup: first_id_at("dlv", at)})
+def _created(since: datetime | None, until: datetime | None) -> Any:
+    return lambda rows: created_within(rows, since, until)
 
 
 def _scanned(data: dict[str, Any], *, is_listed: bool) -> Narrowed:

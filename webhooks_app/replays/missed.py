@@ -11,9 +11,8 @@ from django.db.models import OuterRef, Subquery
 
 from ..conf import known_policies
 from ..models import Delivery, DeliveryAttempt
-from ..models.keyset import MAX_RANGES, Parts, newest_of_each
+from ..models.keyset import MAX_RANGES, Parts, created_within, newest_of_each
 from ..models.problem import Cause
-from ..protocol.ids import first_id_at
 
 MOST_GIVEN_UP = 1200
 """Given-up deliveries that are read, the latest of each webhook."""
@@ -61,21 +60,22 @@ def _given_up(webhook_ids: Sequence[str], since: datetime) -> tuple[list[GivenUp
     """Return the latest deliveries given up since then, newest first, and the webhooks that may have more of them."""
     rows = Delivery.objects.all()
     rows = rows.in_state(State.GIVEN_UP) if rows.is_listed(State.GIVEN_UP) else rows
+    rows = rows.filter(kind=Delivery.Kind.EVENT)
     # Deliveries are ordered by their creation, and short retries end before older long ones.
-    rows = rows.filter(pk__gte=first_id_at("dlv", since - _longest_span()), kind=Delivery.Kind.EVENT)
+    recent = created_within(rows, since - _longest_span())
     found: list[GivenUp] = []
     unread, left, after = list(webhook_ids[:MAX_RANGES]), MOST_GIVEN_UP, 0
     for _round in range(ROUNDS):
         share = left // (len(unread) or 1)
         if not unread or not share:
             break
-        read = list(_read(newest_of_each(rows, Parts("webhook", unread), share, after=after)))
+        read = list(_read(newest_of_each(recent, Parts("webhook", unread), share, after=after)))
         found += read
         left, after = left - len(read), after + share
         numbers = Counter(each.webhook_id for each in read)
         unread = [pk for pk in unread if numbers[pk] == share]
-    recent = [each for each in found if each.state == State.GIVEN_UP and (each.finished_at or since) >= since]
-    return sorted(recent, key=lambda each: each.pk, reverse=True), {*unread, *webhook_ids[MAX_RANGES:]}
+    ended = [each for each in found if each.state == State.GIVEN_UP and (each.finished_at or since) >= since]
+    return sorted(ended, key=lambda each: each.pk, reverse=True), {*unread, *webhook_ids[MAX_RANGES:]}
 
 
 def _longest_span() -> timedelta:
