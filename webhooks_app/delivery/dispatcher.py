@@ -107,13 +107,13 @@ class Dispatcher:
             self.results_changed.set()
 
     @contextmanager
-    def turn_to_write(self, *, waits: bool = True) -> Iterator[None]:
-        """Wait for the end of the other thread's turn, within limits, or do not wait.
+    def turn_to_write(self) -> Iterator[None]:
+        """Wait for the end of the other thread's turn, within limits.
 
         Deliveries that become due meanwhile are claimed together, and results that arrive are recorded together. The
-        batches therefore grow with the load.
+        batches therefore grow with the load, and an idle worker never waits.
         """
-        has_turn = self._writing.acquire(timeout=COLLECT_SECONDS if waits else 0)
+        has_turn = self._writing.acquire(timeout=COLLECT_SECONDS)
         try:
             yield
         finally:
@@ -253,8 +253,7 @@ class DispatcherThreads:
     def _claim(self) -> None:
         dispatcher = self._dispatcher
         while not dispatcher.is_over:
-            # At light load, waiting for a slow commit of results would delay an event, and save little.
-            with dispatcher.turn_to_write(waits=not dispatcher.recorder.is_light):
+            with dispatcher.turn_to_write():
                 dispatcher.claimer.changed.clear()
                 dispatcher.claim_turn(self._is_done)
             if dispatcher.has_claims or dispatcher.is_over:
