@@ -135,6 +135,18 @@ def test_the_code_tells_genuine_requests_from_others(language: str, scheme: Any,
         f"{now + age},{scheme.sign(Message(pk, '', now + age, body), [made[key] for key in keys])}\n"
         for _is_genuine, pk, age, body, keys in SIGNED.values()
     ]
+    genuine, others = (
+        [scheme.sign(Message("evt_1", "", now, BODY), [key]) for key in keys]
+        for keys in ([made[OWN]], [scheme.new_key() for _ in range(8)])
+    )
+    received = {
+        "another version": genuine[0].replace(f"{scheme.version},", "v9,"),
+        "without a version": genuine[0].removeprefix(f"{scheme.version},"),
+        "not base64": f"{scheme.version},a",
+        "after something that is not base64": f"{scheme.version},a {genuine[0]}",
+        "after eight others": " ".join(others + genuine),
+    }
+    lines += [f"{now},{signature}\n" for signature in received.values()]
     for timestamp in STRANGE.values():
         signature = base64.b64encode(scheme.digest(made[OWN], f"evt_1.{timestamp}.".encode() + BODY)).decode()
         lines.append(f"{timestamp},{scheme.version},{signature}\n")
@@ -144,10 +156,13 @@ def test_the_code_tells_genuine_requests_from_others(language: str, scheme: Any,
     )
 
     assert done.returncode == 0, done.stderr
-    names = [*SIGNED, *STRANGE]
+    names = [*SIGNED, *received, *STRANGE]
     found = dict(zip(names, (each.lower() == "true" for each in done.stdout.split()), strict=True))
     expected = {name: is_genuine for name, (is_genuine, *_signed) in SIGNED.items()}
-    assert found == expected | dict.fromkeys(STRANGE, False)
+    expected |= dict.fromkeys([*received, *STRANGE], False)
+    # Each signature of a key pair takes a pass over the body, so that only eight are verified.
+    expected |= {"after something that is not base64": True, "after eight others": not scheme.is_asymmetric}
+    assert found == expected
 
 
 @each_code

@@ -80,7 +80,7 @@ def _count(using: str, replay: Replay, now: datetime) -> float | None:
     if found.is_last and replay.matched:
         replay.state = Replay.State.READY
     elif found.is_last:
-        replay.state, replay.finished_at = Replay.State.DONE, now
+        _end(using, replay, now)
     _move(replay, found, "matched", "sample", "state", "finished_at")
     if replay.state == Replay.State.READY and replay.starts_when_counted:
         return _start(using, replay)
@@ -117,14 +117,18 @@ def _send(using: str, replay: Replay, now: datetime) -> float | None:
     replay.queued += queued
     replay.next_slot_at = rate_limit.after(queued, now).next_slot_at
     if found.is_last:
-        replay.state, replay.finished_at = Replay.State.DONE, now
+        _end(using, replay, now)
     _move(replay, found, "queued", "next_slot_at", "state", "finished_at")
     if found.is_last:
-        transaction.on_commit(lambda: _log(logging.INFO, replay), using=using)
         return None
     if not found.is_cut:
         return AT_ONCE
     return LATER if allowance <= room else SHORTLY
+
+
+def _end(using: str, replay: Replay, now: datetime) -> None:
+    replay.state, replay.finished_at = Replay.State.DONE, now
+    transaction.on_commit(lambda: _log(logging.INFO, replay), using=using)
 
 
 def _move(replay: Replay, found: Examined, *also: str) -> None:

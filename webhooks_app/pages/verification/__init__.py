@@ -54,8 +54,7 @@ def receiver_for(schemes: Iterable[BaseSignature]) -> str:
 def code_in(language: str, scheme: BaseSignature) -> str:
     """Return the code in a language, with the names of the headers of the scheme."""
     code = _stored(_file(language, scheme))
-    shipped = next(each for each in FILES if isinstance(scheme, each))
-    names = zip(shipped.header_names, scheme.header_names, strict=False)
+    names = zip(_shipped(scheme).header_names, scheme.header_names, strict=False)
     for name, own in sorted(names, key=lambda pair: -len(pair[0])):  # one name is the beginning of another
         for spelling, replacement in zip(_spellings(name), _spellings(own), strict=True):
             code = code.replace(spelling, replacement)
@@ -68,8 +67,12 @@ def command_for_python(secret: str, port: int) -> str:
 
 
 def _file(language: str, scheme: BaseSignature) -> Path:
-    beginning = next(beginning for each, beginning in FILES.items() if isinstance(scheme, each))
-    return FOLDER / f"{beginning}{language}.txt"
+    return FOLDER / f"{FILES[_shipped(scheme)]}{language}.txt"
+
+
+def _shipped(scheme: BaseSignature) -> type[BaseSignature]:
+    """Return the scheme of this app that this one is, or is a subclass of."""
+    return next(each for each in FILES if isinstance(scheme, each))
 
 
 @cache
