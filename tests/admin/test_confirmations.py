@@ -15,7 +15,7 @@ from django.utils import timezone
 from django.utils.html import strip_tags
 
 from webhooks_app.emission import emit
-from webhooks_app.models import ApiKey, AuditEntry, Delivery, Replay, Webhook
+from webhooks_app.models import ApiKey, AuditEntry, Delivery, Event, Replay, Webhook
 from webhooks_app.operations import replays
 from webhooks_app.replays.runner import advance
 
@@ -165,8 +165,8 @@ def test_the_reason_for_ending_a_key_is_audited(superuser: Page, action: str, au
     assert LogEntry.objects.get().object_id == str(api_key.pk)
 
 
-def test_the_owner_reads_why_a_replay_was_cancelled(superuser: Page, webhook: Webhook) -> None:
-    replay = plan_replay(webhook)
+def test_the_owner_reads_why_a_replay_was_cancelled(superuser: Page, missed: Webhook) -> None:
+    replay = plan_replay(missed)
 
     superuser.act("cancel", replay, confirmed=True, reason=REASON)
 
@@ -224,6 +224,18 @@ def test_missed_events_that_are_sent_are_called_so(superuser: Page, missed: Webh
 
     assert shown_messages(answer) == ["Started to send the missed events."]
     assert Replay.objects.get().state == Replay.State.RUNNING
+
+
+def test_no_missed_events_are_called_so_and_nothing_starts(superuser: Page, missed: Webhook) -> None:
+    Event.objects.all().delete()
+
+    answer = superuser.act("send_missed", missed, confirmed=True)
+
+    assert shown_messages(answer) == ["No events to send in this period."]
+    assert Replay.objects.get().state == Replay.State.DONE
+    assert [entry.get_change_message() for entry in LogEntry.objects.filter(object_id=missed.pk)] == [
+        "No events to send in this period."
+    ]
 
 
 def test_a_refused_start_leaves_no_plan_behind(superuser: Page, missed: Webhook) -> None:

@@ -71,7 +71,7 @@ EXPECTED: dict[str, dict[str, Any]] = {
     },
     "event": {"type": "file.deleted", "is_test": False, "account": "amina", "webhooks": 1, "delivered": 0},
     "problem": {"result": "http_status", "status_code": 503, "state": "open", "account": "amina"},
-    "replay": {"state": "ready", "queued": 0, "requested_by": None},
+    "replay": {"state": "done", "queued": 0, "requested_by": None},
     "auditentry": {"action": "webhook.paused", "by": "", "via": "code", "account": "amina"},
     "apikey": {"name": "ci", "account": "amina", "revoked_at": None},
 }

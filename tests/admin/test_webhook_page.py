@@ -46,12 +46,14 @@ STATES: list[Any] = [
 def test_the_head_begins_with_the_url_and_the_state(
     superuser: Page, webhook: Webhook, make: Callable[[Webhook], Any], state: str, tone: str
 ) -> None:
+    change(status_changed_at=NOW)(webhook)
     make(webhook)
 
     head = head_of(superuser.get("webhook", "change", webhook.pk))
 
     assert f'webhooks-state webhooks-{tone}">{state}<' in head
     assert head.index(webhook.url) < head.index(state)
+    assert ("Status since" in head) is (state not in {"Failing", "Paused"})
 
 
 def test_the_head_shows_the_last_results_and_when_the_webhook_is_disabled(superuser: Page, webhook: Webhook) -> None:

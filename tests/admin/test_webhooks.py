@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 from django.contrib.admin.models import LogEntry
 
+from webhooks_app.emission import emit
 from webhooks_app.event_types import registry
 from webhooks_app.models import Delivery, SigningKey, Webhook
 
-from .conftest import SECRET, Page, shown_messages, shows, text
+from ..support.rows import make_problem
+from .conftest import DATA, SECRET, Page, shown_messages, shows, text
 
 FORM = {
     "audience": "every",
@@ -129,6 +131,18 @@ def test_a_platform_webhook_is_shown_as_that_of_every_account(superuser: Page) -
     assert shows(superuser.get("webhook"), "Every account")
     assert shows(superuser.get("webhook", "change", Webhook.objects.get().pk), "Every account")
     assert shows(superuser.get("delivery", kind__exact="all"), "Every account")
+
+
+@pytest.mark.parametrize("page", ["webhook", "problem", "receivers", "delivery"])
+def test_an_account_without_a_name_is_not_called_every_account(superuser: Page, webhook: Webhook, page: str) -> None:
+    make_problem(webhook, 503)
+    emit("file.deleted", DATA, owner=webhook.owner)
+    type(webhook.owner).objects.filter(pk=webhook.owner.pk).update(username="")
+
+    shown = superuser.get(page, **({"kind__exact": "all"} if page == "delivery" else {}))
+
+    assert webhook.pk in text(shown)
+    assert not shows(shown, "Every account")
 
 
 def test_the_number_of_webhooks_per_owner_is_limited(superuser: Page, webhook: Webhook, settings: Any) -> None:

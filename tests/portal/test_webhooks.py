@@ -60,6 +60,31 @@ def test_a_new_webhook_shows_its_secret_once(amina: Customer) -> None:
     assert (entry.via, entry.actor) == (Via.PORTAL, amina.user)
 
 
+@pytest.mark.parametrize(
+    ("status", "handshake", "comes", "can_verify"),
+    [
+        ("pending", "pending", True, True),
+        ("pending", "given_up", False, True),
+        ("failed", "given_up", False, True),
+        ("disabled", "cancelled", False, False),
+        ("active", "succeeded", False, False),
+    ],
+)
+def test_the_page_of_a_new_secret_announces_only_a_challenge_that_comes(
+    amina: Customer, status: str, handshake: str, comes: bool, can_verify: bool
+) -> None:
+    webhook = make_webhook(amina.user, status="pending")
+    if handshake != "pending":
+        end_deliveries(Delivery.objects.filter(webhook=webhook), state=handshake)
+    Webhook.objects.filter(pk=webhook.pk).update(status=status)
+
+    shown = text(amina.post("webhook-rotate", webhook.pk, overlap_hours="2"))
+
+    assert "It is not shown again." in shown
+    assert ("The URL gets a request with a challenge" in shown) is comes
+    assert ("verify the webhook on its page" in shown) is can_verify
+
+
 def test_the_command_for_an_ordinary_url_has_a_free_port(amina: Customer) -> None:
     shown = amina.post("webhook-new", **{**NEW, "url": "https://receiver.example.com/hooks"})
 
@@ -82,7 +107,8 @@ def test_a_refused_url_is_explained_on_the_form(amina: Customer) -> None:
 
     assert refused.status_code == 200
     assert "10.0.0.1" in text(refused)
-    assert refused.context["form"].errors["url"]
+    (error,) = refused.context["form"].errors.as_data()["url"]
+    assert error.code == "address"
     assert not Webhook.objects.filter(description="Archive").exists()
 
 
@@ -290,6 +316,7 @@ def test_the_overview_names_what_needs_attention(amina: Customer) -> None:
 
 def test_a_failing_webhook_says_why(amina: Customer) -> None:
     since = amina.webhook.created_at
+    Webhook.objects.update(status_changed_at=since)
     WebhookHealth.objects.create(webhook=amina.webhook, failing_since=since, last_given_up_at=since, given_up_count=1)
     amina.delivery.attempts.update(message="Answered with status 503. Only status 200 confirms receipt.")
 
@@ -299,6 +326,19 @@ def test_a_failing_webhook_says_why(amina: Customer) -> None:
     assert "Status since" not in shown
     assert "Last failure: Answered with status 503. Only status 200 confirms receipt." in shown
     assert amina.url("delivery", amina.delivery.pk) in shown
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_shown"),
+    [({}, True), ({"status": "disabled"}, True), ({"paused_at": timezone.now()}, False)],
+    ids=["healthy", "disabled", "paused"],
+)
+def test_a_state_that_began_with_the_status_says_since_when(amina: Customer, fields: Any, is_shown: bool) -> None:
+    Webhook.objects.update(status_changed_at=timezone.now(), **fields)
+
+    shown = text(amina.get("webhook", amina.webhook.pk))
+
+    assert ("Status since" in shown) is is_shown
 
 
 def test_a_failing_webhook_whose_attempts_are_deleted_has_a_page(amina: Customer) -> None:

@@ -323,6 +323,14 @@ def test_the_end_of_a_replay_is_logged_with_its_counts(webhook, caplog, django_c
     assert (record.replay_id, record.webhook_id, record.state, record.queued) == (replay.pk, webhook.pk, "done", 1)
 
 
+def test_the_end_of_a_replay_without_events_is_logged(webhook, caplog, django_capture_on_commit_callbacks):
+    with caplog.at_level("INFO", "webhooks_app.replays"), django_capture_on_commit_callbacks(execute=True):
+        replay = plan(webhook)
+
+    (record,) = [record for record in caplog.records if record.name == "webhooks_app.replays"]
+    assert record.getMessage().startswith(f"Replay {replay.pk} is done after 0 of 0 events.")
+
+
 def test_the_actions_on_a_replay_are_audited(webhook, alice):
     emit_with(webhook, "missed")
     with acting(Actor(account=alice)):

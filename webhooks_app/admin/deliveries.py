@@ -44,7 +44,7 @@ from ..protocol.ids import order_of_creation
 from .actions import ActingAdmin
 from .change_list import KeysetChangeList
 from .display import copyable, delivery_urls, link_to, shown_transcript
-from .export import ExportingAdmin, account_of
+from .export import ExportingAdmin, account_of, shown_account_of
 from .filters import (
     AnswerFilter,
     CreatedFilter,
@@ -58,7 +58,7 @@ from .filters import (
     StateFilter,
     WebhookFilter,
 )
-from .owned import EVERY_ACCOUNT, ReadOnlyAdmin, found_owners, knows_owners, manages_all, own_rows
+from .owned import ReadOnlyAdmin, found_owners, knows_owners, manages_all, own_rows
 
 MAX_REDELIVERIES = 10
 
@@ -280,8 +280,8 @@ class DeliveryAdmin(DeliveryPage, ExportingAdmin):
         url = breakable(attempt.url if attempt else webhook.url)
         shown = url if webhook.is_deleted else link_to(webhook, site=self.admin_site.name, text=url)
         text = '<span class="webhooks-url" title="{}">{}</span><span class="webhooks-quiet">{}</span>'
-        owner = getattr(delivery, "owner_label", "")
-        return format_html(text, webhook.pk, shown, EVERY_ACCOUNT if owner is None else owner)
+        owner = shown_account_of(webhook) if hasattr(delivery, "owner_label") else ""
+        return format_html(text, webhook.pk, shown, owner)
 
     @admin.display(description=_("state"))
     def state_and_answer(self, delivery: Delivery) -> SafeString:

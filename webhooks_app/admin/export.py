@@ -23,7 +23,7 @@ from ..models import AuditEntry
 from ..operations.exports import count_exported, record_export
 from ..owners import owners
 from ..protocol.json_data import format_time
-from .owned import OwnedAdmin, actor_of
+from .owned import EVERY_ACCOUNT, OwnedAdmin, actor_of
 
 ROWS_PER_PAGE = 250
 """The rows that an export holds in memory."""
@@ -87,6 +87,11 @@ FORMATS: Mapping[str, Format] = {
 def account_of(row: Any) -> str | None:
     """Return the name of a row's owner; None for the platform."""
     return owners().label(row.owner) if row.owner is not None else None
+
+
+def shown_account_of(row: Any) -> str:
+    name = account_of(row)
+    return str(EVERY_ACCOUNT) if name is None else name
 
 
 class ExportingAdmin(OwnedAdmin):

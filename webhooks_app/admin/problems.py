@@ -28,10 +28,10 @@ from ..pages.filters import PERIODS, TIMEOUT, limits_of
 from ..replays.planning import MARGIN
 from .actions import ActingAdmin
 from .display import deliveries_url, link_to, shows_deliveries
-from .export import ExportingAdmin, account_of
+from .export import ExportingAdmin, account_of, shown_account_of
 from .filters import AnswerFilter, OfWebhooksFilter, OwnerOfWebhookFilter, WebhookFilter
 from .impact import ImpactPage
-from .owned import EVERY_ACCOUNT, ReadOnlyAdmin, found_owners, manages_all, own_rows
+from .owned import ReadOnlyAdmin, found_owners, manages_all, own_rows
 
 State = Problem.State
 
@@ -189,7 +189,7 @@ class ProblemAdmin(ImpactPage, ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
 
     @admin.display(description=_("account"))
     def owner_name(self, problem: Problem) -> str:
-        return account_of(problem.webhook) or str(EVERY_ACCOUNT)
+        return shown_account_of(problem.webhook)
 
     @admin.display(description=_("failed attempts"))
     def count_shown(self, problem: Problem) -> str:

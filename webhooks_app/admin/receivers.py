@@ -33,7 +33,7 @@ from ..pages.health import failing_for
 from ..pages.reasons import translated
 from ..reasons import code_of
 from .display import shows_deliveries
-from .export import ROWS_PER_PAGE, ExportingAdmin, Rows, account_of
+from .export import ROWS_PER_PAGE, ExportingAdmin, Rows, account_of, shown_account_of
 from .filters import OwnerForm
 from .overview import TITLES
 from .owned import found_owners, knows_owners, own_rows
@@ -94,6 +94,10 @@ class ReceiverRow:
     @property
     def owner(self) -> str | None:
         return account_of(self.webhook)
+
+    @property
+    def shown_owner(self) -> str:
+        return shown_account_of(self.webhook)
 
     @property
     def reason(self) -> str:

@@ -362,6 +362,8 @@ class MissedEvents(ActingAdmin):
 def _what_happened(replay: Replay) -> str:
     if replay.state == Replay.State.COUNTING:
         return gettext("The missed events are still being counted. They are sent when that is done.")
+    if replay.state == Replay.State.DONE and not replay.matched:
+        return status_in_words(replay)
     return gettext("Started to send the missed events.")
 
 

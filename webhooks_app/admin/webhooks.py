@@ -34,11 +34,11 @@ from . import webhook_page
 from .actions import MAX_CRUMB
 from .display import shows_deliveries, time_of
 from .event_types import EventTypePages
-from .export import ExportingAdmin, account_of
+from .export import ExportingAdmin, account_of, shown_account_of
 from .filters import CreatedFilter, OwnerFilter
 from .operations_page import OperationsPage
 from .overview import shown_overview
-from .owned import EVERY_ACCOUNT, actor_of, manages_all, visible_event_types, without_names
+from .owned import actor_of, manages_all, visible_event_types, without_names
 from .owner_fields import OwnableAdmin
 from .receivers import ReceiversPage
 from .search import SearchPage
@@ -181,7 +181,7 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookActions, Expo
 
     @admin.display(description=_("account"))
     def owner_name(self, item: Webhook) -> str:
-        return account_of(item) or str(EVERY_ACCOUNT)
+        return shown_account_of(item)
 
     @admin.display(description=_("URL"))
     def target(self, webhook: Webhook) -> SafeString:

@@ -37,6 +37,14 @@ from .status import DeliveryKind, StatusRules
 from .webhook_secret import SigningKey, SigningSecret
 
 
+def check_url(url: str) -> None:
+    """Raise ValidationError unless the URL is allowed as an endpoint."""
+    try:
+        check_endpoint(url)
+    except InvalidEndpointError as error:
+        raise ValidationError(str(error), code=error.rule) from None
+
+
 class Order(models.TextChoices):
     NONE = "none", _("none: deliveries are sent as soon as possible")
     WEBHOOK = "webhook", _("webhook: one delivery after the other")
@@ -185,7 +193,7 @@ class Webhook(OwnHeaders, StatusRules, SigningSecret):
     def _checks(self, saved: Webhook | None) -> Mapping[str, Callable[[], None]]:
         """Return the checks to run, by field. The check of the signatures needs the secret."""
         checks = {
-            ("url",): self._clean_url,
+            ("url",): lambda: check_url(self.url),
             ("event_types",): lambda: self._clean_event_types(saved),
             ("filter", "event_types"): self.clean_filter,
             ("signatures",): self._clean_signatures,
@@ -197,12 +205,6 @@ class Webhook(OwnHeaders, StatusRules, SigningSecret):
             for fields, check in checks.items()
             if saved is None or any(getattr(self, field) != getattr(saved, field) for field in fields)
         }
-
-    def _clean_url(self) -> None:
-        try:
-            check_endpoint(self.url)
-        except InvalidEndpointError as error:
-            raise ValidationError(str(error), code=error.rule) from None
 
     def _saved(self) -> Webhook | None:
         """Return the saved row, whose values remain allowed; None for a new webhook or after a change of the owner."""

@@ -147,13 +147,14 @@ class SecretPage(AccountPage):
     right = ROTATE_SECRET
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        webhook, secret = self.find_webhook(), take(self.request, self.kwargs["token"])
+        webhook, secret, verify = self.find_webhook(), take(self.request, self.kwargs["token"]), ACTIONS["verify"]
         return super().get_context_data(
             webhook=webhook,
             subject=webhook.url,
             secret=secret,
             **(_receivers(webhook, secret) if secret else {}),
             **handshake_of(self, webhook),
+            can_verify=self.may(verify.right) and verify.is_offered(webhook),
             **kwargs,
         )
 

@@ -13,9 +13,7 @@ from django.http import HttpResponse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from ..conf import check_endpoint
 from ..event_types import EventTypeRegistry
-from ..exceptions import InvalidEndpointError
 from ..maintenance.rollups import reading
 from ..maintenance.rollups.reading import Window
 from ..models import Delivery, Replay, Webhook
@@ -23,6 +21,7 @@ from ..models.delivery import DeliveryQuerySet
 from ..models.fields import compact_json
 from ..models.health import Standing
 from ..models.keyset import read_page
+from ..models.webhook import check_url
 from ..operations.registration import register_webhook, update_webhook
 from ..operations.rights import REGISTER_WEBHOOK, UPDATE_WEBHOOK
 from ..owners import event_types_for
@@ -78,8 +77,8 @@ class NewWebhookForm(forms.Form):
         """Check the URL at once, also if another field is wrong."""
         url = str(self.cleaned_data["url"])
         try:
-            check_endpoint(url)
-        except InvalidEndpointError as error:
+            check_url(url)
+        except ValidationError as error:
             raise as_form_error(error) from None
         return url
 
