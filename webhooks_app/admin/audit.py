@@ -134,7 +134,7 @@ class AuditEntryAdmin(ReadOnlyAdmin, ExportingAdmin):
     }
     list_filter = ("action", "via", CreatedFilter, OwnerFilter)
     list_select_related = ("owner",)
-    fields = ("id", "created", "action", "subject_link", "owner_name", "by_and_via", "reason")
+    fields = ("own_id", "created", "action", "subject_link", "owner_name", "by_and_via", "reason")
     change_form_template = "admin/webhooks_app/auditentry/change_form.html"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:

@@ -43,7 +43,7 @@ from ..pages.explanation import policy_in_words, waiting_for, why_cancelled
 from ..protocol.ids import order_of_creation
 from .actions import ActingAdmin
 from .change_list import KeysetChangeList
-from .display import copyable, delivery_urls, link_to, shown_transcript
+from .display import delivery_urls, link_to, shown_transcript
 from .export import ExportingAdmin, account_of, shown_account_of
 from .filters import (
     AnswerFilter,
@@ -106,10 +106,6 @@ class DeliveryPage(ReadOnlyAdmin, ActingAdmin):
             "waiting_for": waits,
             "redeliveries": [link_to_delivery(pk, url) for pk in later[:MAX_REDELIVERIES]],
         }
-
-    @admin.display(description=_("ID"))
-    def own_id(self, delivery: Delivery) -> SafeString:
-        return copyable(delivery.pk, "own-id")
 
 
 SHOWN_IF_SET = {

@@ -116,7 +116,7 @@ class EventAdmin(ReadOnlyAdmin, ExportingAdmin):
     }
     list_filter = (CreatedFilter, OwnerFilter, ReferenceFilter, "is_test", EventTypeFilter)
     list_select_related = ("owner",)
-    fields = ("id", "type_link", "owner", "created", "references", "idempotency_key", "ordering_key")
+    fields = ("own_id", "type_link", "owner", "created", "references", "idempotency_key", "ordering_key")
     readonly_fields = fields
 
     class Media:

@@ -11,6 +11,7 @@ from django.core.exceptions import SuspiciousOperation
 from django.db.models import Q, QuerySet
 from django.db.models.constants import LOOKUP_SEP
 from django.http import HttpRequest
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from ..event_types import EventTypeRegistry, registry
@@ -21,6 +22,7 @@ from ..operations.rights import Right
 from ..owners import Access, event_types_for, owners, owners_with_key
 from ..pages.display import NO_VALUE
 from .change_list import KeysetChangeList
+from .display import copyable
 
 Rows = TypeVar("Rows", bound=BaseQuerySet[Any])
 
@@ -220,6 +222,10 @@ class ReadOnlyAdmin(OwnedAdmin):
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
         return list(without_names(request, super().get_fields(request, obj)))
+
+    @admin.display(description=_("ID"))
+    def own_id(self, item: Any) -> SafeString:
+        return copyable(item.pk, "own-id")
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False

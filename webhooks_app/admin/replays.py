@@ -104,7 +104,7 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
     list_filter = ("state", CreatedFilter, OwnerOfWebhookFilter)
     list_select_related = ("webhook", "requested_by")
     fields = (
-        "id",
+        "own_id",
         "webhook_link",
         ("since_shown", "until_shown"),
         "types_shown",
