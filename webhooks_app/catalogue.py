@@ -19,6 +19,8 @@ from .protocol.handshake import challenge_body
 from .protocol.json_data import encode
 from .signatures import EVENT_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER
 
+__all__ = ["breaking_changes"]
+
 Schema = Mapping[str, Any]
 
 _WORDS = frozenset({"$schema", "$defs", "title", "description", "examples", "default"})
