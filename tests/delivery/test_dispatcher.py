@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from datetime import timedelta
 
@@ -11,7 +12,13 @@ from django.test import override_settings
 
 from webhooks_app.conf import settings
 from webhooks_app.delivery import recording
-from webhooks_app.delivery.dispatcher import COLLECT_SECONDS, PAUSE_SECONDS_EACH, STOP_GRACE_SECONDS, Dispatcher
+from webhooks_app.delivery.dispatcher import (
+    COLLECT_SECONDS,
+    PAUSE_SECONDS_EACH,
+    STOP_GRACE_SECONDS,
+    Dispatcher,
+    DispatcherThreads,
+)
 from webhooks_app.delivery.liveness import LOOK_SECONDS
 from webhooks_app.delivery.recording import record
 from webhooks_app.delivery.sending import LOST_SPREAD, finish, request_for
@@ -321,6 +328,23 @@ def test_a_claim_waits_briefly_for_results_that_are_written(dispatcher):
     with dispatcher.turn_to_write():  # no turn is left behind
         assert dispatcher._writing.locked()
     assert not dispatcher._writing.locked()
+
+
+@pytest.mark.parametrize(("in_flight", "waits"), [(62, False), (63, True)])
+def test_only_beyond_light_load_claims_wait_for_results_that_are_written(in_flight, waits, clock, monkeypatch):
+    dispatcher = Dispatcher(using="default", clock=clock, window=2000)
+    monkeypatch.setattr(Dispatcher, "in_flight", in_flight)
+    claimed = threading.Event()
+    monkeypatch.setattr(dispatcher, "claim_turn", lambda is_done: (claimed.set(), dispatcher.end()))
+    threads = DispatcherThreads(dispatcher, never, notify=lambda: None)
+
+    with dispatcher.turn_to_write():
+        threads._threads[0].start()
+        has_waited = not claimed.wait(COLLECT_SECONDS / 2)
+
+    threads._threads[0].join()
+    assert has_waited is waits
+    assert claimed.is_set()
 
 
 @pytest.mark.parametrize(("claimed", "seconds"), [(1, 0.00015), (20, 0.003), (66, 0.0099), (500, 0.01)])

@@ -107,13 +107,13 @@ class Dispatcher:
             self.results_changed.set()
 
     @contextmanager
-    def turn_to_write(self) -> Iterator[None]:
-        """Wait for the end of the other thread's turn, within limits.
+    def turn_to_write(self, *, waits: bool = True) -> Iterator[None]:
+        """Wait for the end of the other thread's turn, within limits, or do not wait.
 
         Deliveries that become due meanwhile are claimed together, and results that arrive are recorded together. The
-        batches therefore grow with the load, and an idle worker never waits.
+        batches therefore grow with the load.
         """
-        has_turn = self._writing.acquire(timeout=COLLECT_SECONDS)
+        has_turn = self._writing.acquire(timeout=COLLECT_SECONDS if waits else 0)
         try:
             yield
         finally:
@@ -253,7 +253,8 @@ class DispatcherThreads:
     def _claim(self) -> None:
         dispatcher = self._dispatcher
         while not dispatcher.is_over:
-            with dispatcher.turn_to_write():
+            # At light load, waiting for a slow commit of results would delay an event, and save little.
+            with dispatcher.turn_to_write(waits=not dispatcher.recorder.is_light):
                 dispatcher.claimer.changed.clear()
                 dispatcher.claim_turn(self._is_done)
             if dispatcher.has_claims or dispatcher.is_over:

@@ -112,7 +112,8 @@ class Recorder:
         return max(0.0, self._record_at - self._clock.monotonic()) if self._batch else None
 
     @property
-    def _is_light(self) -> bool:
+    def is_light(self) -> bool:
+        """Whether few deliveries are in flight."""
         return self._in_flight() <= self._light_load
 
     @property
@@ -133,7 +134,7 @@ class Recorder:
 
     def _time_to_record(self) -> float:
         now = self._clock.monotonic()
-        if not self._is_light:
+        if not self.is_light:
             return now + RECORD_WITHIN_SECONDS
         # The next delivery of an ordered group cannot start before.
         is_ordered = any(item.claim.is_ordered for item in self._batch)
