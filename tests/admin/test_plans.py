@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Iterator
 from datetime import timedelta
-from functools import partial
 from typing import Any
 
 import pytest
@@ -18,9 +17,8 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from demo_data.writing import Size, make_demo_data
-from tests.support.plans import rows_read as sum_read
 from tests.support.rows import emit_one, make_webhook
-from webhooks_app.models import ApiKey, Delivery, Event, EventReference, QueueEntry, Webhook
+from webhooks_app.models import ApiKey, Delivery, Event, EventReference
 from webhooks_app.models.keyset import HORIZON
 
 from .conftest import Page
@@ -28,9 +26,6 @@ from .conftest import Page
 pytestmark = pytest.mark.only_on("postgresql")
 
 LARGE = "delivery|event|deliveryattempt"
-LONG = 15_000
-"""Most rows that a page reads here, over all of its queries. PostgreSQL also visits the rows of index-only scans,
-because the transaction of the test has just inserted them."""
 
 CONSOLE = [
     "delivery/",
@@ -117,51 +112,6 @@ def test_no_list_reads_a_whole_table(superuser: Page) -> None:
     found |= {address: whole_tables_read(customer.get, pages + address) for address in PORTAL}
 
     assert {address: plans for address, plans in found.items() if plans} == {}
-
-
-@pytest.fixture
-def backlog(superuser: Page) -> Any:
-    """An account with 250 webhooks, a backlog of 100 deliveries to each, and one reference of all of their events."""
-    owner = get_user_model().objects.create_user("busy")
-    make_webhook(owner)
-    template = Webhook.objects.get()
-    names = [field.attname for field in Webhook._meta.concrete_fields if field.attname != "id"]
-    values = {name: getattr(template, name) for name in names}
-    webhooks = Webhook.objects.bulk_create([Webhook(**values) for _ in range(250)])
-    event = {"type": "file.deleted", "owner": owner, "body": "", "created_at": timezone.now()}
-    events = Event.objects.bulk_create([Event(**event) for _ in range(100)])
-    EventReference.objects.bulk_create([EventReference(value="order_1", event=event) for event in events[-2:]])
-    deliveries = [Delivery(webhook=webhook, event=event) for event in events for webhook in webhooks]
-    Delivery.objects.bulk_create(deliveries, batch_size=2000)
-    entries = [QueueEntry.of(delivery, timezone.now()) for delivery in deliveries]
-    QueueEntry.objects.bulk_create(entries, batch_size=2000)
-    with connection.cursor() as cursor:
-        cursor.execute("ANALYZE")
-    return owner
-
-
-@pytest.mark.django_db
-def test_no_page_reads_a_long_queue(superuser: Page, backlog: Any) -> None:
-    _, key = ApiKey.objects.make(owner=backlog)
-    api, customer = Client(headers={"Authorization": f"Bearer {key}"}), Client()
-    customer.force_login(backlog)
-    webhook = Webhook.objects.latest("pk")
-    newcomer = get_user_model().objects.create_user("newcomer", is_staff=True)
-    newcomer.user_permissions.set(Permission.objects.filter(codename__startswith="view_"))
-    staff = Client()
-    staff.force_login(newcomer)
-    console = ["", "delivery/", "delivery/?state__exact=pending&owner=busy"]
-    console += [f"delivery/?state__exact=pending&cursor={way}.{webhook.pk[3:]}" for way in ("after", "before")]
-    console += ["delivery/?reference=order_1", f"webhook/{webhook.pk}/change/", "receivers/"]
-    pages = [(superuser.client, f"/admin/webhooks_app/{path}") for path in console]
-    pages += [(staff, f"/admin/webhooks_app/webhook/search/?q={start}") for start in ("dlv_0", "evt_0")]
-    of_customer = ["", "deliveries/", "deliveries/?state=pending", "deliveries/?q=order_1", f"webhooks/{webhook.pk}/"]
-    pages += [(customer, f"/webhooks/{backlog.pk}/{path}") for path in of_customer]
-    pages += [(api, f"/v1/deliveries{query}") for query in ("", "?state=pending", "?reference=order_1")]
-
-    read = {address: sum_read(partial(client.get, address)) for client, address in pages}
-
-    assert {address: rows for address, rows in read.items() if rows > LONG} == {}
 
 
 @pytest.mark.django_db

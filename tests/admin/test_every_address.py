@@ -1,0 +1,174 @@
+"""Every page reads a limited number of rows, whatever the history: the console, the customers' pages and the API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Permission
+from django.db import connection, transaction
+from django.db.models import Model
+from django.test import Client
+from django.utils import timezone
+
+from benchmarks.addresses import Examples, of_api, of_console, of_portal
+from benchmarks.scenarios.console import NOT_SHOWN
+from tests.support.plans import rows_read
+from tests.support.rows import emit_one, make_problem, make_webhook
+from webhooks_app.maintenance.rollups.folding import start_of
+from webhooks_app.models import (
+    ApiKey,
+    AuditEntry,
+    Delivery,
+    DeliveryAttempt,
+    EventReference,
+    QueueEntry,
+    Rollup,
+    Webhook,
+    WebhookHealth,
+)
+from webhooks_app.models.event import MAX_FOUND
+
+pytestmark = [pytest.mark.only_on("postgresql"), pytest.mark.django_db(transaction=True)]
+
+MAX_ROWS = 10_000
+MANY = 11_000
+"""Rows of each kind that no page may read: deliveries in each state, attempts, entries of the queue, and others."""
+
+WEBHOOKS = 210
+"""More webhooks than a page reads at once."""
+
+AS_IN_LARGE_TABLES = """
+    SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET random_page_cost = 1"""
+"""Reading a small table completely would be cheaper than looking up some of its rows."""
+
+STEP_MS = 100
+"""Time between two rows of a kind."""
+
+ID = f"(lpad(to_hex({{start}} + {STEP_MS} * n), 12, '0') || substr(md5('{{salt}}' || n), 1, 20))::uuid"
+
+
+def copy(row: Model, number: int, **values: str) -> None:
+    """Insert copies of a row with these SQL expressions, in which ``n`` counts from 1."""
+    table, names = row._meta.db_table, [field.column for field in row._meta.concrete_fields if not field.generated]
+    chosen = ", ".join(values.get(name, f'r."{name}"') for name in names)
+    where = " AND ".join(f'r."{field.column}" = %s' for field in row._meta.pk_fields)
+    key = [field.get_db_prep_value(getattr(row, field.attname), connection) for field in row._meta.pk_fields]
+    columns = ", ".join(f'"{name}"' for name in names)
+    source = f"{table} r, generate_series(1, {number}) n"
+    with connection.cursor() as cursor:
+        cursor.execute(f"INSERT INTO {table} ({columns}) SELECT {chosen} FROM {source} WHERE {where}", key)
+
+
+@pytest.fixture
+def examples() -> Iterator[Examples]:
+    owner, other = (get_user_model().objects.create_user(name) for name in ("busy", "other"))
+    webhook, of_another = make_webhook(owner), make_webhook(other)
+    start = int(timezone.now().timestamp() * 1000) - 10 * MANY * STEP_MS
+    event = emit_one(owner)
+    delivery = Delivery.objects.get()
+    entry = QueueEntry.objects.get()
+    attempt = DeliveryAttempt.objects.create(
+        delivery=delivery, number=1, result="timeout", started_at=timezone.now(), url=webhook.url
+    )
+    WebhookHealth.objects.create(webhook=webhook, recent={"day": {"finished": 5, "given_up": 1}})
+    copy(webhook, WEBHOOKS - 1, id=ID.format(start=start, salt="webhook"))
+    ids = [f"'{pk[3:]}'::uuid" for pk in Webhook.objects.filter(owner=owner).values_list("pk", flat=True)]
+    any_webhook = f"(ARRAY[{', '.join(ids)}])[1 + mod(n, {WEBHOOKS})]"
+    copy(WebhookHealth.objects.get(), WEBHOOKS - 1, webhook_id=ID.format(start=start, salt="webhook"))
+    of_event = ID.format(start=start, salt="event")
+    copy(event, MANY, id=of_event)
+    for place, state in enumerate(("succeeded", "given_up", "cancelled", "pending")):
+        # Final deliveries of all states are of the same time, and pending ones are the newest.
+        since = start + (MANY * STEP_MS if state == "pending" else place)
+        pk = ID.format(start=since, salt=state)
+        made = f"to_timestamp(({since} + {STEP_MS} * n) / 1000.0)"
+        to = f"'{webhook.pk[3:]}'::uuid" if state == "succeeded" else any_webhook
+        copy(delivery, MANY, id=pk, webhook_id=to, event_id=of_event, state=f"'{state}'", created_at=made)
+        if state == "pending":
+            copy(entry, MANY, delivery_id=pk, webhook_id=to, event_id=of_event)
+        else:
+            copy(attempt, MANY, delivery_id=pk)
+    EventReference.objects.create(event=event, value="order_1")
+    copy(EventReference.objects.get(event=event, value="order_1"), 2 * MAX_FOUND, event_id=of_event)
+    audited = AuditEntry.objects.filter(subject=webhook.pk).latest("pk")
+    made = f"to_timestamp(({start} + {STEP_MS} * n) / 1000.0)"
+    copy(audited, MANY, id=ID.format(start=start, salt="audit"), created_at=made, action="'webhook.changed'")
+    hour = start_of("hour", timezone.now())
+    rollup = Rollup.objects.create(webhook_id=webhook.pk, resolution="hour", start=hour, counts={"given_up": 1})
+    earlier = f"r.start - (1 + n / {WEBHOOKS}) * interval '1 hour'"
+    copy(rollup, WEBHOOKS * 7 * 24, id=f"{rollup.pk} + n", webhook_id=any_webhook, start=earlier)
+    problem = make_problem(webhook, code=503)
+    copy(problem, MANY, id=ID.format(start=start, salt="problem"), webhook_id=any_webhook, code="n + 1000")
+    ApiKey.objects.make(owner=owner)
+    with connection.cursor() as cursor:
+        cursor.execute("VACUUM (ANALYZE)")  # otherwise indexes alone do not suffice for new rows
+        cursor.execute(AS_IN_LARGE_TABLES)
+    middle = Delivery.objects.filter(webhook=webhook, state="succeeded").order_by("pk")[MANY // 2]
+    yield Examples(
+        busy=webhook,
+        of_another=of_another,
+        delivery=middle,
+        failed=Delivery.objects.filter(state="given_up").exclude(webhook=webhook).latest("pk"),
+    )
+    with connection.cursor() as cursor:
+        cursor.execute("RESET ALL")
+
+
+def some(addresses: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Yield the addresses without those that differ from another only in values, except in states.
+
+    Times among those of the rows are preferred.
+    """
+    seen = set()
+    for kind, address in sorted(set(addresses), key=lambda each: ("2000-01" in each[1], "2100-01" in each[1], each)):
+        query = parse_qsl(urlsplit(address).query)
+        shape = (kind, frozenset(pair if pair[0].startswith("state") else pair[0] for pair in query))
+        if shape not in seen or not query:
+            seen.add(shape)
+            yield address
+
+
+def _open(client: Client, address: str, answers: list[int]) -> None:
+    answers.append(client.get(address).status_code)
+
+
+def costly(client: Client, addresses: Iterable[tuple[str, str]]) -> dict[str, int]:
+    """Return the addresses that read too many rows, with their number, and those with an error, with its status."""
+    found, number = {}, 0
+    for number, address in enumerate(some(addresses)):  # noqa: B007 - checked below
+        answers: list[int] = []
+        with transaction.atomic():
+            rows = rows_read(partial(_open, client, address, answers))
+        if answers[0] not in (200, *NOT_SHOWN):
+            found[address] = answers[0]
+        elif rows > MAX_ROWS:
+            found[address] = rows
+    assert number > 20
+    return found
+
+
+def test_no_address_reads_more_than_10_000_rows(examples: Examples, settings: Any) -> None:
+    settings.WEBHOOKS_API_RATE = ""
+    owner: Any = examples.busy.owner
+    superuser = get_user_model().objects.create_superuser("root")
+    _, key = ApiKey.objects.make(owner=owner)
+    staff, customer, api = Client(), Client(), Client(headers={"Authorization": f"Bearer {key}"})
+    staff.force_login(superuser)
+    customer.force_login(owner)
+
+    found = {
+        "console": costly(staff, of_console(superuser, examples)),
+        "customers' pages": costly(customer, of_portal(examples)),
+        "API": costly(api, of_api(examples)),
+    }
+    owner.is_staff = True
+    owner.save()
+    owner.user_permissions.set(Permission.objects.filter(codename__startswith="view_"))
+    found["console of an account"] = costly(customer, of_console(get_user_model().objects.get(pk=owner.pk), examples))
+
+    assert {who: addresses for who, addresses in found.items() if addresses} == {}
