@@ -15,6 +15,7 @@ from webhooks_app.maintenance.jobs import fold_tallies
 from webhooks_app.models import AuditEntry, Delivery, Webhook, WebhookHealth
 from webhooks_app.models.audit import Via
 from webhooks_app.models.lane import QueueLane
+from webhooks_app.pages.display import moment
 from webhooks_app.testing import Webhooks
 
 from ..support.rows import EVENT_TYPE, emit_one, end_deliveries, make_webhook
@@ -376,6 +377,18 @@ def test_an_added_signature_shows_its_public_key(amina: Customer) -> None:
 
     (key,) = Webhook.objects.get(pk=amina.webhook.pk).public_keys
     assert f"The new public key is {key['key']}. Receivers verify with it." in text(saved)
+
+
+def test_during_a_rotation_the_old_public_key_says_until_when_it_is_valid(amina: Customer) -> None:
+    webhook = make_webhook(amina.user, signatures=["standard-ed25519"])
+    amina.post("webhook-rotate", webhook.pk, overlap_hours="2")
+    current, old = Webhook.objects.get(pk=webhook.pk).public_keys
+
+    shown = text(amina.get("webhook-code", webhook.pk))
+
+    assert "The Python code needs the package <code>cryptography</code>." in shown
+    assert f"{escape(current['key'])}</code></p>" in shown
+    assert f"{escape(old['key'])}</code> (until {moment(old['valid_until'])})" in shown
 
 
 def test_customers_are_not_told_about_workers_and_their_settings(amina: Customer) -> None:

@@ -78,7 +78,7 @@ class ProblemStateFilter(admin.SimpleListFilter):
 class SeenFilter(admin.SimpleListFilter):
     """Filter by the time of the last failure."""
 
-    title = _("time")
+    title = _("time of the last failure")
     parameter_name = "seen"
     spans = ("hour", "day", "week")
 
