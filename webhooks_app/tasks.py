@@ -23,8 +23,8 @@ from .maintenance.retention import prune as prune_rows
 from .models import Webhook
 from .operations.actors import PROJECT
 from .operations.lifecycle import start_verification
-from .wake.background import background
 from .wake.celery import CeleryWake
+from .wake.engine_thread import background
 from .wake.messages import FoldedCall
 
 logger = logging.getLogger("webhooks_app.delivery")

@@ -265,7 +265,7 @@ def test_a_search_for_lost_claims_reads_no_backlog(alice, in_order, queue, clock
 
 
 def test_a_long_backlog_is_parked_over_several_looks(alice, in_order, queue, clock, monkeypatch):
-    monkeypatch.setattr("webhooks_app.delivery.sql.claiming.PARKED_AT_A_TIME", 1)
+    monkeypatch.setattr("webhooks_app.delivery.sql.portable.PARKED_AT_A_TIME", 1)
     update_webhook(in_order, actor=PROJECT, max_in_flight=2)
     events = emitted(alice, *[None] * 12)
 

@@ -288,7 +288,7 @@ def test_deliveries_awaiting_a_handshake_are_not_overdue(webhook: Webhook) -> No
 
 def test_the_oldest_delivery_is_found_among_many_webhooks(owner: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("webhooks_app.delivery.sql.MAX_LANES", 2)
-    monkeypatch.setattr("webhooks_app.delivery.sql.claiming.MAX_LANES", 2)
+    monkeypatch.setattr("webhooks_app.delivery.sql.portable.MAX_LANES", 2)
     for _ in range(5):
         make_webhook(owner, "file.deleted")
     emit("file.deleted", DATA, owner=owner)

@@ -61,7 +61,7 @@ ALLOWED = {
     },
     "__init__.py": {"call import_module": "the names that the package offers"},
     "apps.py": {"call connect": "a signal of Django"},
-    "wake/background.py": {"import multiprocessing": "what runs at the end of a process"},
+    "wake/engine_thread.py": {"import multiprocessing": "what runs at the end of a process"},
     "wake/messages.py": {"import multiprocessing": "what runs at the end of a process"},
     "tasks.py": {"call connect": "a signal of Celery"},
     "management/commands/deliver_webhooks.py": {"call connect": "a signal of Django"},

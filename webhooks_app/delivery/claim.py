@@ -1,4 +1,4 @@
-"""A claim: what a worker asks of the queue's lanes, the rows that it gets, and the result of the attempt.
+"""A claim: what a worker asks of the queue's lanes, the claims that it gets, and the result of an attempt.
 
 Pending deliveries are read for each webhook, its lane, separately. Therefore a long backlog of one webhook is never
 scanned to find the deliveries of another. The cost grows with the number of webhooks that have pending deliveries, not

@@ -124,8 +124,9 @@ class Dispatcher:
         """Let deliveries become due for a moment that is longer after a larger claim.
 
         Claims therefore grow while more than about 6,600 deliveries become due per second, up to what becomes due in
-        ``PAUSE_SECONDS``, and shrink below that. A single event hardly waits for the one before it. After a full claim
-        there is no such pause, because the next claim is large anyway; the times of looks still apply.
+        ``PAUSE_SECONDS``, and shrink below that. A single event hardly waits for the one before it. After a claim that
+        reached its limit there is no such pause, because a longer one would not make the next claim larger; the times
+        of looks still apply.
         """
         if self.claimer.claimed and not self.claimer.queue.is_full:
             self._over.wait(min(PAUSE_SECONDS, PAUSE_SECONDS_EACH * self.claimer.claimed))

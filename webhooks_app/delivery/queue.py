@@ -85,7 +85,7 @@ class Queue:
         self.left_behind = False
         """Whether the last claims may have left due deliveries, for lack of slots."""
         self.is_full = False
-        """Whether the last claim reached its limit, so that the next one is large without a pause."""
+        """Whether the last claim, lost claims included, reached its limit. A pause would not make the next larger."""
         self._busy: list[str] = []
         self._with_lost, self._is_named = True, False
         self._looked_at = -math.inf
@@ -133,9 +133,8 @@ class Queue:
         self._busy = list({claim.webhook_id: None for claim in claims}) if len(claims) >= MANY else []
         self.left_behind |= is_partial or self._last_webhook_id is not None
         self.is_full = len(claims) >= limit
-        if seeks_lost:  # from the webhooks of a look
-            claims += self._claim_lost()
-        return claims
+        # From the webhooks of a look. They need no room.
+        return [*claims, *self._claim_lost()] if seeks_lost else claims
 
     def look_for_lost(self) -> None:
         """Include lost claims of all webhooks in the next claim, because a worker is dead."""
@@ -153,7 +152,7 @@ class Queue:
         # What a webhook may claim is left out of the rooms of the others, even if it has only one delivery.
         own_limit = min(limit, NAMED_ROOM * len(sendable))
         claims = self._claim_from(sendable[:limit], own_limit, due_from)
-        self.is_full = len(claims) >= own_limit
+        self.is_full = bool(claims) and len(claims) >= own_limit
         return claims
 
     def release(self, claims: Sequence[Claim], due_at: datetime | None = None) -> None:
@@ -321,7 +320,7 @@ class Queue:
             self.left_behind |= len(asks) < len(webhook_ids)
             if not asks:
                 return []
-            claimed = self._claimed(asks, terms)
+            claimed = self._claim_readable(asks, terms)
             claims = self._sendable(claimed.claims, now)
             self._count(claims, claimed, asks, terms)
             parkings += bool(claimed.parked)
@@ -330,7 +329,7 @@ class Queue:
             if claims or not (claimed.claims or claimed.parked) or parkings >= PARKINGS_TO_A_LOOK:
                 return claims
 
-    def _claimed(self, asks: Sequence[ClaimRequest], terms: ClaimTerms) -> Claimed:
+    def _claim_readable(self, asks: Sequence[ClaimRequest], terms: ClaimTerms) -> Claimed:
         """Claim, each webhook separately if a row of one of them cannot be used."""
         try:
             return self._sql.claim(asks, terms)
@@ -341,7 +340,7 @@ class Queue:
             if len(asks) == 1:
                 self._skip_unreadable(asks[0].webhook_id, error)
                 return Claimed([], [])
-        parts = [self._claimed([ask], terms) for ask in asks]
+        parts = [self._claim_readable([ask], terms) for ask in asks]
         return Claimed(
             [lane for part in parts for lane in part.lanes],
             [claim for part in parts for claim in part.claims],
@@ -357,7 +356,7 @@ class Queue:
             found = self._sql.lost_claims(self._without_slot[start : start + MAX_LANES], now)
             asks = [ClaimRequest(pk, 0, 0, number, is_unknown=False, lost_only=True) for pk, number in found.items()]
             if asks:
-                claimed = self._claimed(asks, self._terms(now))
+                claimed = self._claim_readable(asks, self._terms(now))
                 claims += self._sendable(claimed.claims, now)
         return claims
 
@@ -433,9 +432,11 @@ class Queue:
             for claim in claims
             if not claim.event_type or (claim.event_id is None and claim.kind != Delivery.Kind.VERIFICATION)
         } - expired
+        if not expired and not gone:
+            return claims
         self._cancel(expired, "expired")
         self._cancel(gone, "event_deleted")
-        return [claim for claim in claims if claim.delivery_id not in expired | gone] if expired or gone else claims
+        return [claim for claim in claims if claim.delivery_id not in expired | gone]
 
     def _cancel(self, ids: Collection[str], reason: str) -> None:
         if ids:

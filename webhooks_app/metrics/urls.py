@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from django.urls import path
 
-from . import metrics
+from .views import metrics
 
 urlpatterns = [path("", metrics, name="webhooks_metrics")]

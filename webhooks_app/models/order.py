@@ -153,10 +153,13 @@ class OrderedEntries(BaseQuerySet[Any]):
 
 
 def places(using: str, deliveries: Sequence[Delivery]) -> dict[str, tuple[str, int]]:
-    """Return the group and the place of each of these new deliveries that is ordered. The place is the last one."""
-    events = Event.objects.using(using).filter(pk__in={each.event_id for each in deliveries}).order_by()
+    """Return the group and the place of each new delivery with an order, by id. The place is the last of the group."""
+    may_be_ordered = [each for each in deliveries if each.kind == "event" and each.webhook.order != Order.NONE]
+    if not may_be_ordered:
+        return {}
+    events = Event.objects.using(using).filter(pk__in={each.event_id for each in may_be_ordered}).order_by()
     keys = dict(events.values_list("pk", "ordering_key"))
-    groups = {each.pk: group_of(each.webhook.order, keys.get(str(each.event_id))) for each in deliveries}
+    groups = {each.pk: group_of(each.webhook.order, keys.get(str(each.event_id))) for each in may_be_ordered}
     ordered = {pk: key for pk, key in groups.items() if key is not None}
     numbers = OrderNumber.objects.using(using).take(len(ordered)) if ordered else []
     return {pk: (key, number) for (pk, key), number in zip(ordered.items(), numbers, strict=True)}

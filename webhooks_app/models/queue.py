@@ -29,7 +29,7 @@ from .fields import IdField, LooseCharField, PartialIndex
 from .lane import QueueLane
 from .order import OrderedEntries, places
 from .status import PROBES
-from .webhook import Order, Webhook
+from .webhook import Webhook
 
 if TYPE_CHECKING:
     from .delivery import Delivery
@@ -158,8 +158,7 @@ class QueueEntryQuerySet(OrderedEntries):
         return self.promote(following)
 
     def _queue(self, entries: Sequence[QueueEntry], deliveries: Sequence[Delivery]) -> None:
-        may_be_ordered = [each for each in deliveries if each.kind == "event" and each.webhook.order != Order.NONE]
-        found = places(self.db, may_be_ordered) if may_be_ordered else {}
+        found = places(self.db, deliveries)
         for entry in entries:
             entry.order_key, entry.place = found.get(entry.delivery_id, (None, None))
         self.bulk_create(entries, batch_size=ENTRIES_AT_A_TIME)

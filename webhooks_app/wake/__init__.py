@@ -9,8 +9,8 @@ from .base import configured_wake as configured_wake
 from .messages import BaseMessageWake
 
 if TYPE_CHECKING:
-    from .background import deliver_in_background as deliver_in_background
-    from .background import deliver_until_idle as deliver_until_idle
+    from .engine_thread import deliver_in_background as deliver_in_background
+    from .engine_thread import deliver_until_idle as deliver_until_idle
 
 __all__ = [
     "BaseMessageWake",
@@ -25,6 +25,6 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     # A process that delivers nothing does not need the engine.
-    from . import background  # noqa: PLC0415
+    from . import engine_thread  # noqa: PLC0415
 
-    return getattr(background, name)
+    return getattr(engine_thread, name)

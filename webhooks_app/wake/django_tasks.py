@@ -7,7 +7,7 @@ try:
 except ImportError:  # before Django 6.0
     from django_tasks import task  # type: ignore[no-redef,assignment,unused-ignore]
 
-from .background import deliver_in_background
+from .engine_thread import deliver_in_background
 from .messages import BaseMessageWake
 
 

@@ -9,7 +9,7 @@ from django.db import connections
 
 from ...database.dialects import dialect_for
 from ..claim import MAX_LANES
-from .claiming import MysqlSql, PortableSql, SqliteSql
+from .portable import MysqlSql, PortableSql, SqliteSql
 from .postgresql import PostgresqlSql
 
 __all__ = ["PortableSql", "sql_for"]

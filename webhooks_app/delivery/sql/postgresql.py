@@ -21,8 +21,8 @@ from ...models.webhook import Order
 from ..claim import FIRST_ENTRIES, WEBHOOK_FIELDS, Claim, Claimed, ClaimRequest, ClaimTerms, Finished, Lane
 from ..outcome import AttemptLog, Headers
 from ..signing import LaneKey
-from .claiming import IS_PROBE, MISSING, NO_EVENT, PortableSql
-from .recording import json_of, json_of_timings, message_of
+from .portable import IS_PROBE, MISSING, NO_EVENT, PortableSql
+from .results import json_of, json_of_timings, message_of
 
 CLAIM_TYPES = {
     "asks": "jsonb",
@@ -43,7 +43,8 @@ SAVE_TYPES = {
     "next_attempts": "timestamptz[]",
     "now": "timestamptz",
 }
-CLAIM = Template(re.sub(r" *--.*\n", "", Path(__file__).with_name("claim.sql").read_text(encoding="utf-8")))
+CLAIM = Template(re.sub(r"(?m)^ *--.*\n", "", Path(__file__).with_name("claim.sql").read_text(encoding="utf-8")))
+"""Without comments, which the server would store with the statement and write to its logs."""
 ACTIVE = Webhook.Status.ACTIVE.value
 
 FIRST_TIME, LAST_TIME = "timestamptz '0001-01-02 00:00Z'", "timestamptz '9999-12-30 00:00Z'"
@@ -86,7 +87,7 @@ class PostgresqlSql(PortableSql):
         return Claimed([*lanes, *more.lanes], [*claimed.claims, *more.claims], more.parked)
 
     def _claim_at_once(self, asks: Sequence[ClaimRequest], terms: ClaimTerms) -> Claimed:
-        """Claim by `claim.sql`, which explains the steps."""
+        """Claim by ``claim.sql``, which explains the steps."""
         values = {
             "asks": json.dumps([(ask.webhook_id[-32:], *ask[1:6]) for ask in asks]),
             "worker": str(terms.worker),
@@ -99,11 +100,11 @@ class PostgresqlSql(PortableSql):
         rows = self.fetch_prepared(self._claiming, CLAIM_TYPES, values)
         lanes: dict[str, Lane] = {}
         events = dict(NO_EVENT)
-        for tag, event_id, _, _, text, body, _, _, since, _, _ in rows:
-            if tag == "e":
-                events[event_id] = text, body.encode()
-            elif tag == "l":
-                lane = _lane(json.loads(body), terms, since)
+        for kind_of_row, event_id, _, _, event_type, text, _, _, next_slot_at, _, _ in rows:
+            if kind_of_row == "event":
+                events[event_id] = event_type, text.encode()
+            elif kind_of_row == "lane":
+                lane = _lane(json.loads(text), terms, next_slot_at)
                 lanes[lane.webhook_id] = lane
         claims = [
             Claim(
@@ -112,16 +113,28 @@ class PostgresqlSql(PortableSql):
                 event_id,
                 kind,
                 number,
-                most,
-                since,
-                until,
-                policy,
+                max_attempts,
+                lost_since,
+                expires_at,
+                retry_policy,
                 is_ordered,
                 lanes[webhook_id],
                 *events.get(event_id, MISSING),
             )
-            for tag, delivery_id, webhook_id, event_id, kind, policy, number, most, since, until, is_ordered in rows
-            if tag == "p"
+            for (
+                kind_of_row,
+                delivery_id,
+                webhook_id,
+                event_id,
+                kind,
+                retry_policy,
+                number,
+                max_attempts,
+                lost_since,
+                expires_at,
+                is_ordered,
+            ) in rows
+            if kind_of_row == "claim"
         ]
         return Claimed([*lanes.values()], claims)
 

@@ -41,7 +41,7 @@ from ..claim import (
     Lane,
 )
 from ..signing import LaneKey
-from .recording import LANE_COLUMNS, MAX_PARAMS, RecordingSql, lanes_of
+from .results import LANE_COLUMNS, MAX_PARAMS, ResultsSql, lanes_of
 
 NO_WEBHOOK_ID = "wh_" + "0" * 32
 
@@ -107,7 +107,7 @@ class LockedLane(NamedTuple):
     lost_only: bool = False
 
 
-class PortableSql(RecordingSql):
+class PortableSql(ResultsSql):
     """Statements that read and write many deliveries at once: looks, claims and, from the base, their results."""
 
     def due_webhooks(self, now: datetime, *, after: str | None) -> list[DueWebhook]:
@@ -177,7 +177,7 @@ class PortableSql(RecordingSql):
         """Claim the oldest due deliveries of each webhook, up to its fair share and its limits.
 
         Webhooks locked by another worker are skipped. A claim increments the attempt number and lasts until
-        ``terms.leased_until``. They include lost claims of all kinds, and expired deliveries.
+        ``terms.leased_until``. The claims include lost ones of all kinds, and expired deliveries.
         """
         with self.writing():
             locked = self._lock_lanes(asks, terms)
@@ -347,18 +347,18 @@ class PortableSql(RecordingSql):
         event_id: str | None,
         events: Mapping[str | None, tuple[str, bytes]],
     ) -> Claim:
-        delivery_id, webhook_id, _, kind, number, max_attempts, claimed_at, expires_at, policy, *_ = row
+        delivery_id, webhook_id, _, kind, number, max_attempts, lost_since, expires_at, retry_policy, *_ = row
         webhook_id = self.read_id("wh", webhook_id)
         return Claim(
             self.read_id("dlv", delivery_id),
             webhook_id,
             event_id,
             kind,
-            number if claimed_at else min(number + 1, MAX_ATTEMPT_NUMBER),
+            number if lost_since else min(number + 1, MAX_ATTEMPT_NUMBER),
             max_attempts,
-            self.read_time(claimed_at),
+            self.read_time(lost_since),
             self.read_time(expires_at),
-            policy,
+            retry_policy,
             bool(row[IS_ORDERED]),
             lanes[webhook_id],
             *events.get(event_id, MISSING),

@@ -158,8 +158,11 @@ class BaseSql:
                 cursor.execute(f"{sql} WHERE {condition % ', '.join(['%s'] * len(ids))}", [*values, *ids])
 
 
-class RecordingSql(BaseSql):
-    """Statements for the numbers of claims in lanes, and for the claims of dead workers."""
+class ResultsSql(BaseSql):
+    """Statements that end claims: by results, with their attempts, retries and tallies, or because a worker is dead.
+
+    Others store the numbers of claims in lanes.
+    """
 
     def publish(self, worker: int, numbers: Mapping[str, tuple[int, bool | None]], leased_until: datetime) -> None:
         """Store this worker's number of claims, and a changed pace, by webhook for the other workers."""
