@@ -104,6 +104,11 @@ class Sharing(RuleBasedStateMachine):
             assert held[owner] - sum(self.owners[webhook] == owner for webhook in by_webhook) <= share / 2
 
     @invariant()
+    def slots_beyond_the_first_of_each_webhook_are_limited_for_all_owners_together(self):
+        by_webhook = Counter(claim.webhook_id for claim in self.claims)
+        assert len(self.claims) - len(by_webhook) <= max((1 + self.window // 2) // 2, self.window * 5 // 16)
+
+    @invariant()
     def a_webhook_without_slots_precedes_those_of_its_owner_that_are_not_faster(self):
         by_webhook = Counter(claim.webhook_id for claim in self.claims)
         for owner in self.held():

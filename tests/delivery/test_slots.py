@@ -73,6 +73,20 @@ def test_slow_webhooks_of_many_owners_leave_slots_for_each_new_one(worker):
     assert len(worker.begin("fast")) >= 20
 
 
+def test_fast_webhooks_that_hang_one_after_the_other_leave_slots_for_their_siblings(worker):
+    for owner, number in itertools.product(range(100), range(5)):
+        worker.know(f"{owner}-{number}", owner=owner, is_fast=True)
+    for owner, number in itertools.product(range(100), range(5)):
+        worker.begin(f"{owner}-{number}", 10)
+    for owner in (0, 99):
+        worker.know(f"sibling-{owner}", owner=owner, is_fast=True)
+    worker.know("fast", "bob", is_fast=True)
+
+    assert len(worker.begin("sibling-0")) >= 1
+    assert len(worker.begin("sibling-99")) >= 1
+    assert len(worker.begin("fast")) >= 2
+
+
 def test_slow_webhooks_grow_evenly(worker):
     for number in range(3):
         worker.know(f"slow-{number}", is_fast=False)
