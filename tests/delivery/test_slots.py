@@ -73,18 +73,30 @@ def test_slow_webhooks_of_many_owners_leave_slots_for_each_new_one(worker):
     assert len(worker.begin("fast")) >= 20
 
 
-def test_fast_webhooks_that_hang_one_after_the_other_leave_slots_for_their_siblings(worker):
+def test_fast_webhooks_of_many_owners_that_hang_together_leave_slots_for_their_siblings(worker):
     for owner, number in itertools.product(range(100), range(5)):
-        worker.know(f"{owner}-{number}", owner=owner, is_fast=True)
-    for owner, number in itertools.product(range(100), range(5)):
-        worker.begin(f"{owner}-{number}", 10)
-    for owner in (0, 99):
+        worker.know(f"{owner}-{number}", owner=str(owner), is_fast=True)
+    for number, _, owner in itertools.product(range(5), range(10), range(100)):
+        worker.begin(f"{owner}-{number}", 1)
+    for owner in ("0", "99"):
         worker.know(f"sibling-{owner}", owner=owner, is_fast=True)
     worker.know("fast", "bob", is_fast=True)
 
     assert len(worker.begin("sibling-0")) >= 1
     assert len(worker.begin("sibling-99")) >= 1
     assert len(worker.begin("fast")) >= 2
+
+
+def test_hanging_webhooks_of_one_owner_leave_many_slots_for_another_beside_many_idle_ones(worker):
+    for number in range(60):
+        worker.know(f"hanging-{number}", is_fast=True)
+    for number in range(1000):
+        worker.know(f"idle-{number}", owner=number // 5, is_fast=True)
+    for _, number in itertools.product(range(20), range(60)):
+        worker.begin(f"hanging-{number}", 1)
+    worker.know("fast", "bob", is_fast=True)
+
+    assert len(worker.begin("fast")) >= 50
 
 
 def test_slow_webhooks_grow_evenly(worker):

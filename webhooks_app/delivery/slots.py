@@ -7,9 +7,9 @@ webhooks of an owner share what the owner may hold, both by the same rule:
   holder without any.
 - The first slots of an owner's webhooks can use all that other owners leave of the other half. Beside others, further
   slots of a webhook take only 3/8 of it. What remains is for whoever comes next.
-- All slots beyond the first of each webhook, of all owners, leave one for each known webhook and 1/16 for new ones, but
-  are never limited to less than 5/16. The last 2/16 of them are for a second slot of each fast webhook, and the last
-  1/16 for one such slot of each owner.
+- While the owners that hold any are more than 1/32 of the window, further slots leave a first one for each known webhook
+  and 1/16 for new ones, but are never limited to less than 5/16. The last 2/16 of them are for a second slot of each
+  fast webhook, and the last 1/16 for one further slot of each owner.
 - Slow webhooks hold slots for long, and unknown ones may. Beside others, slow ones therefore leave the more, the more
   is held. Once half of an owner's share could be first slots, slow ones get none, and unknown ones only while a quarter
   of the share is free for those that are known to be fast.
@@ -18,8 +18,7 @@ Proof for a window W: let n owners hold slots, and E be the number of slots beyo
 granted to an owner up to W/2 minus the further slots of all others, so E is at most W/2. Therefore at least W/2 - n
 slots are free for other owners, whatever becomes of the requests. That a webhook is slow changes neither n nor E, only
 what the webhook itself may take next. The same holds for the webhooks of an owner, while others leave its share as it
-is. Let s be the number of known webhooks less that of owners. While s is at most 2/16 W, slots beyond the first of each
-webhook are at most 7/16 W - s, so a fast webhook without a slot gets one, also beside its own owner's hanging ones.
+is.
 """
 
 from __future__ import annotations
@@ -43,9 +42,12 @@ FURTHER_PART = 3
 """Eighths of what others leave, for further slots. These parts were chosen with
 ``python -m benchmarks isolation --simulate``."""
 
+MANY_OWNERS = 32
+"""While more owners than this part of the window hold slots, they leave some for each other's webhooks without any."""
+
 BEYOND_PART = 6
-"""Eighths of what other owners leave of the slots beyond the first of each webhook, for those of one owner, while the
-last 2/16 of the window are not in use."""
+"""Eighths of what other owners leave of the slots beyond the first of each webhook, less 2/16 of the window, for those
+of one of many owners."""
 
 MOST_RESERVED = 4
 """Sixteenths of all slots that slow webhooks leave beside others: one for each further slot that their owner holds, at
@@ -292,33 +294,35 @@ class Slots:
         siblings, of_siblings = (owner.webhooks - 1, of_owner - own) if own else (owner.webhooks, of_owner)
         left_in_share, left_further_in_share = share - of_siblings, share // 2 - (of_siblings - siblings)
         is_sole = self._holding == (1 if of_owner else 0)
-        beyond = of_owner - owner.webhooks
-        beyond_free = self._most_beyond - self._beyond
-        left_beyond = beyond_free + beyond
         if is_slow and not is_sole:
-            reserved = self._window * min(MOST_RESERVED, max(0, of_owner - 1)) // 16
-            left_further, left_beyond = left_further - reserved, left_beyond - reserved // 2
+            left_further -= self._window * min(MOST_RESERVED, max(0, of_owner - 1)) // 16
         if is_slow and siblings:
             left_further_in_share -= share * min(MOST_RESERVED, max(0, own - 1)) // 16
-        if not is_sole:
-            left_beyond = (left_beyond - self._window // 8) * BEYOND_PART // 8
-            second = beyond + 1 if own < 2 and not is_slow and beyond_free > self._window // 16 else 0
-            left_beyond = max(left_beyond, second, min(1, beyond_free + beyond))
         further = min(
-            left_beyond - beyond + (not own),
             _most(left, left_further, is_sole=is_sole) - of_owner,
             _most(left_in_share, left_further_in_share, is_sole=not siblings) - own,
             share - of_owner - 1,
         )
+        if self._holding > self._window // MANY_OWNERS and not is_sole:
+            further = min(further, self._left_beside_many(webhook))
         if is_slow:
             further = min(further, own or 1, left_first)  # at most twice as many, so that several grow evenly
         return further if own else max(1, further)
 
-    @property
-    def _most_beyond(self) -> int:
-        """How many slots may be held beyond the first of each webhook, so that those known now can have a first one."""
+    def _left_beside_many(self, webhook: SlotHolder) -> int:
+        """Return the same, so that others of many owners can have a first slot for each of their webhooks."""
+        owner, own, is_slow = webhook.owner, webhook.held, webhook.is_slow
         siblings = len(self._webhooks) - len(self._owners)
-        return max((2 + self._window) // 4, self._window * 5 // 16, self._window * 7 // 16 - siblings)
+        most = max((2 + self._window) // 4, self._window * 5 // 16, self._window * 7 // 16 - siblings)
+        free, beyond = most - self._beyond, owner.held - owner.webhooks
+        reserved = self._window * min(MOST_RESERVED, max(0, owner.held - 1)) // 32 if is_slow else 0
+        limits = [
+            (free + beyond - reserved - self._window // 8) * BEYOND_PART // 8,
+            min(1, free + beyond),  # one for each owner
+        ]
+        if own < 2 and not is_slow and free > self._window // 16:
+            limits.append(beyond + 1)  # a second slot
+        return max(limits) - beyond + (not own)
 
     def _note_late(self) -> None:
         """Mark requests that have been open for too long as late."""
