@@ -330,9 +330,15 @@ def test_a_claim_waits_briefly_for_results_that_are_written(dispatcher):
     assert not dispatcher._writing.locked()
 
 
-@pytest.mark.parametrize(("in_flight", "waits"), [(62, False), (63, True)])
-def test_only_beyond_light_load_claims_wait_for_results_that_are_written(in_flight, waits, clock, monkeypatch):
+@pytest.mark.parametrize(
+    ("in_flight", "has_single_writer", "waits"), [(62, False, False), (62, True, True), (63, False, True)]
+)
+def test_only_beyond_light_load_claims_wait_for_results_that_are_written(
+    in_flight, has_single_writer, waits, clock, monkeypatch
+):
     dispatcher = Dispatcher(using="default", clock=clock, window=2000)
+    dispatcher.has_single_writer = has_single_writer
+    monkeypatch.setattr("webhooks_app.delivery.dispatcher.COLLECT_SECONDS", 5)
     monkeypatch.setattr(Dispatcher, "in_flight", in_flight)
     claimed = threading.Event()
     monkeypatch.setattr(dispatcher, "claim_turn", lambda is_done: (claimed.set(), dispatcher.end()))
@@ -340,7 +346,7 @@ def test_only_beyond_light_load_claims_wait_for_results_that_are_written(in_flig
 
     with dispatcher.turn_to_write():
         threads._threads[0].start()
-        has_waited = not claimed.wait(COLLECT_SECONDS / 2)
+        has_waited = not claimed.wait(0.1 if waits else 4)
 
     threads._threads[0].join()
     assert has_waited is waits

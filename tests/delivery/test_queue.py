@@ -326,6 +326,24 @@ def test_a_claim_of_named_webhooks_is_full_at_its_own_limit(alice, webhook, queu
     assert not queue.is_full
 
 
+def test_deliveries_behind_a_result_that_is_recorded_during_the_claim_are_left_behind(alice, queue, monkeypatch):
+    make_webhook(alice, max_in_flight=1)
+    for _ in range(2):
+        emit_one(alice)
+    first = queue.claim(10)
+    claim = type(queue._sql).claim
+
+    def claim_while_recording(*arguments):
+        claimed = claim(*arguments)
+        queue.slots.give_back(first)
+        return claimed
+
+    monkeypatch.setattr(type(queue._sql), "claim", claim_while_recording)
+
+    assert queue.claim(10) == []
+    assert queue.left_behind
+
+
 def test_a_claim_of_webhooks_without_deliveries_is_not_full(webhook, queue):
     assert queue.claim_of([], 100) == []
     assert not queue.is_full

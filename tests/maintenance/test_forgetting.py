@@ -18,6 +18,7 @@ from webhooks_app import emit, forget_events, forget_owner, send_test_event
 from webhooks_app.conf import transport_options
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.maintenance import forgetting
+from webhooks_app.maintenance.rollups.folding import fold
 from webhooks_app.models import (
     ApiKey,
     AuditEntry,
@@ -28,6 +29,7 @@ from webhooks_app.models import (
     Replay,
     Webhook,
 )
+from webhooks_app.models.rollup import Rollup, id_of_account
 from webhooks_app.operations import replays
 from webhooks_app.operations.actors import PROJECT, ApiCaller
 from webhooks_app.transport.memory import MemoryTransport
@@ -93,6 +95,21 @@ def test_all_rows_of_the_owner_are_deleted_and_no_others(alice: Any, bob: Any, r
 
     assert rows() == kept
     assert not Webhook.objects.exclude(owner=bob).exists()
+
+
+@pytest.mark.django_db
+def test_the_counts_of_the_owner_are_deleted(alice: Any, bob: Any) -> None:
+    for owner in (alice, bob):
+        populate(owner)
+    deliver()
+    fold("default")
+    ids = {owner: id_of_account(owner.pk) for owner in (alice, bob)}
+    assert set(ids.values()) <= set(Rollup.objects.values_list("webhook_id", flat=True))
+
+    forget_owner(alice)
+
+    assert not Rollup.objects.filter(webhook_id=ids[alice]).exists()
+    assert Rollup.objects.filter(webhook_id=ids[bob]).exists()
 
 
 @pytest.mark.django_db

@@ -59,7 +59,7 @@ class ProblemStateFilter(admin.SimpleListFilter):
 
     def is_by_index(self, parts: Parts) -> bool:
         """Return True for the whole list. The index of a webhook's problems has the resolved ones too."""
-        return not (self.value() or parts.field) and Problem.objects.lists_unresolved()
+        return not self.value() and (not parts.field or parts.are_too_many) and Problem.objects.lists_unresolved()
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
         return [(self.ALL, _("All")), *State.choices]

@@ -11,6 +11,7 @@ from django.db import DatabaseError, InterfaceError, connections
 
 from ..conf import settings
 from ..database.clock import Clock
+from ..database.dialects import dialect_of
 from ..database.sql import is_deadlock
 from .claim import Claim, Finished
 from .claiming import Claimer
@@ -42,6 +43,7 @@ class Dispatcher:
 
     def __init__(self, *, using: str, clock: Clock, window: int, is_woken: bool = False) -> None:
         self._using = using
+        self.has_single_writer = dialect_of(using).has_single_writer
         self._clock = clock
         self.outage = Outage(clock, using)
         self.claimer = Claimer(
@@ -255,7 +257,7 @@ class DispatcherThreads:
         dispatcher = self._dispatcher
         while not dispatcher.is_over:
             # At light load, waiting for a slow commit of results would delay an event, and save little.
-            with dispatcher.turn_to_write(waits=not dispatcher.recorder.is_light):
+            with dispatcher.turn_to_write(waits=dispatcher.has_single_writer or not dispatcher.recorder.is_light):
                 dispatcher.claimer.changed.clear()
                 dispatcher.claim_turn(self._is_done)
             if dispatcher.has_claims or dispatcher.is_over:

@@ -373,11 +373,12 @@ class Queue:
             self._published[webhook_id] = self.slots.held_by(webhook_id) + number
         self.slots.take([claim for claim in claims if claim.lost_since is None])
         self.left_behind |= len(claimed.lanes) < len(asks)  # another worker holds some
-        rooms = {ask.webhook_id: ask.room for ask in asks}
+        asked = {ask.webhook_id: ask for ask in asks}
         for lane in claimed.lanes:
             webhook_id = lane.webhook_id
-            limit = lane.max_in_flight or self.slots.cap
-            self.left_behind |= new[webhook_id] >= rooms[webhook_id] or self.slots.held_by(webhook_id) >= limit
+            ask, limit = asked[webhook_id], lane.max_in_flight or self.slots.cap
+            # Results recorded during the claim have freed slots that it did not use.
+            self.left_behind |= new[webhook_id] >= ask.room or ask.own + new[webhook_id] >= limit
             # Requests of other workers count towards a low limit too.
             self.left_behind |= self._is_named and limit < self.slots.cap and not new[webhook_id]
             if lane.limit and (

@@ -7,9 +7,9 @@ webhooks of an owner share what the owner may hold, both by the same rule:
   holder without any.
 - The first slots of an owner's webhooks can use all that other owners leave of the other half. Beside others, further
   slots of a webhook take only 3/8 of it. What remains is for whoever comes next.
-- While the owners that hold any are more than 1/32 of the window, further slots leave a first one for each known webhook
-  and 1/16 for new ones, but are never limited to less than 5/16. The last 2/16 of them are for a second slot of each
-  fast webhook, and the last 1/16 for one further slot of each owner.
+- While the owners that hold any are more than 1/32 of the window, further slots leave a first one for each known
+  webhook and 1/16 for new ones, but are never limited to less than 5/16. The last 2/16 of them are for a second slot of
+  each fast webhook, and the last 1/16 for one further slot of each owner.
 - Slow webhooks hold slots for long, and unknown ones may. Beside others, slow ones therefore leave the more, the more
   is held. Once half of an owner's share could be first slots, slow ones get none, and unknown ones only while a quarter
   of the share is free for those that are known to be fast.

@@ -18,6 +18,7 @@ from django.utils import timezone
 from ..database.sql import take_write_lock, writing
 from ..models import ApiKey, Delivery, DeliveryAttempt, Event, PortalLink, QueueEntry, QueueLane, StoredAnswer, Webhook
 from ..models.audit import Action
+from ..models.rollup import Rollup, id_of_account
 from ..owners import owner_model
 from ..plurals import counted
 
@@ -117,6 +118,7 @@ class Forgetting:
         for others in (self._webhooks, ApiKey.objects.using(self._using).filter(owner=self._owner_id)):
             keys = list(others.order_by().values_list("pk", flat=True))
             self.forgotten.add(delete_rows(self._using, others.model, keys))
+        Rollup.objects.using(self._using).filter(webhook_id=id_of_account(self._owner_id)).delete()
 
     def _deliveries(self) -> models.QuerySet[Delivery]:
         """Return all deliveries to the owner's webhooks, including handshakes and other owners' events."""
