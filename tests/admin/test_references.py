@@ -7,6 +7,7 @@ import pytest
 from webhooks_app import emit
 
 from ..support.rows import EVENT_TYPE, make_webhook
+from ..support.waiting import wait_for_next_millisecond
 from .conftest import Page, text
 
 pytestmark = pytest.mark.django_db
@@ -57,6 +58,18 @@ def test_a_search_by_reference_shows_no_others_deliveries(staff, event, django_u
     other = staff("boris", "view_delivery", "view_event")
 
     assert listed(other.get("delivery", q="ppt_1")) == []
+
+
+@pytest.mark.parametrize("query", [{"reference": "ppt_1"}, {"q": "ppt_1"}], ids=["filter", "search"])
+def test_newer_events_of_others_hide_no_own_ones(staff, owner, monkeypatch, query):
+    monkeypatch.setattr("webhooks_app.models.event.MAX_FOUND", 1)
+    page = staff("boris", "view_delivery", "view_event")
+    make_webhook(page.user)
+    own = emit(EVENT_TYPE, {"error": "a"}, owner=page.user, references=["ppt_1"])
+    wait_for_next_millisecond()
+    emit(EVENT_TYPE, {"error": "a"}, owner=owner, references=["ppt_1"])
+
+    assert listed(page.get("delivery", **query)) == [own.deliveries.get().pk]
 
 
 def test_an_event_shows_its_references_and_its_idempotency_key(superuser: Page, event):

@@ -8,6 +8,7 @@ import pytest
 from django.utils import timezone
 
 from tests.support.rows import EVENT_TYPE, emit_one, make_older, make_webhook
+from tests.support.waiting import wait_for_next_millisecond
 from webhooks_app import emit, send_test_event
 from webhooks_app.models import Delivery, DeliveryAttempt, Event
 from webhooks_app.operations.actors import PROJECT
@@ -362,3 +363,13 @@ def test_events_of_types_that_the_policy_hides_are_not_listed(api, alice, settin
 
     assert ids(api.call("GET", "/v1/events")) == [shown.pk]
     assert api.call("GET", f"/v1/events/{hidden.pk}").status_code == 404
+
+
+def test_newer_events_of_others_with_the_same_reference_hide_no_own_ones(api, alice, bob, monkeypatch):
+    monkeypatch.setattr("webhooks_app.models.event.MAX_FOUND", 1)
+    make_webhook(alice)
+    own = emit(EVENT_TYPE, {"error": "a"}, owner=alice, references=["order_1"])
+    wait_for_next_millisecond()
+    emit(EVENT_TYPE, {"error": "a"}, owner=bob, references=["order_1"])
+
+    assert ids(api.call("GET", "/v1/deliveries?reference=order_1")) == [own.deliveries.get().pk]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from webhooks_app import emit
 from webhooks_app.admin.deliveries import DeliveryAdmin
 from webhooks_app.database.clock import DatabaseClock
 from webhooks_app.event_types import registry
@@ -364,3 +365,12 @@ def test_the_page_of_a_replay_shows_the_latest_answer(amina: Customer) -> None:
     assert ["data-done" in page for page in (waiting, later, final)] == [False, True, True]
     assert ["no longer refreshed" in page for page in (waiting, later, final)] == [False, True, False]
     assert all(words in page for page in (waiting, final) for words in ("503", "47\xa0ms", "not now", delivery.pk))
+
+
+def test_newer_events_of_others_with_the_same_reference_hide_no_own_ones(amina, django_user_model, monkeypatch):
+    EventReference.objects.create(event=amina.event, value="order_1")
+    monkeypatch.setattr("webhooks_app.models.event.MAX_FOUND", 1)
+    other = django_user_model.objects.create_user("other")
+    emit(amina.event.type, {"error": "a"}, owner=other, references=["order_1"])
+
+    assert listed(amina, q="order_1") == [amina.delivery.pk]

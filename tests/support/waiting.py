@@ -16,3 +16,8 @@ def wait_until(
         if time.monotonic() > deadline:
             pytest.fail(f"Still not so after {timeout_seconds:.0f} s. {explain()}")
         time.sleep(0.05)
+
+
+def wait_for_next_millisecond() -> None:
+    """Wait so that the next identifier is greater than those made before."""
+    time.sleep(0.002)

@@ -113,10 +113,10 @@ class ApiKeyAdmin(OwnableAdmin, ShowingSecrets, ExportingAdmin):
     def offers(self, item: ApiKey, action: str) -> bool:
         return item.revoked_at is None
 
-    def matches_text(self, term: str) -> Q:
+    def matches_text(self, request: HttpRequest, term: str) -> Q:
         if term.startswith("whk_"):
             return Q(prefix=term.split("_")[1])
-        return super().matches_text(term)
+        return super().matches_text(request, term)
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
         if obj is None:

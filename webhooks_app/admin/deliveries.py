@@ -58,7 +58,7 @@ from .filters import (
     StateFilter,
     WebhookFilter,
 )
-from .owned import ReadOnlyAdmin, found_owners, knows_owners, manages_all, own_rows
+from .owned import ReadOnlyAdmin, found_owners, knows_owners, manages_all, own_ids, own_rows
 
 MAX_REDELIVERIES = 10
 
@@ -232,15 +232,16 @@ class DeliveryAdmin(DeliveryPage, ExportingAdmin):
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[KeysetChangeList]:
         return DeliveryChangeList
 
-    def matches_text(self, term: str) -> Q:
-        if found := EventReference.newest_events(term):
+    def matches_text(self, request: HttpRequest, term: str) -> Q:
+        if found := EventReference.newest_events(term, own_ids(request)):
             return Q(event__in=found)
-        return Q(webhook__url__icontains=term) | super().matches_text(term)
+        return Q(webhook__url__icontains=term) | super().matches_text(request, term)
 
     def parts(self, request: HttpRequest, query: str, filters: Sequence[Any]) -> Parts:
         """Return one part for each webhook if the list is limited to certain webhooks."""
         terms, of_webhooks = query.split(), [spec for spec in filters if isinstance(spec, OfWebhooksFilter)]
-        if any(term.startswith(("dlv_", "evt_", "rpl_")) or EventReference.newest_events(term) for term in terms):
+        own = own_ids(request)
+        if any(term.startswith(("dlv_", "evt_", "rpl_")) or EventReference.newest_events(term, own) for term in terms):
             return WHOLE
         if any(isinstance(spec, ReferenceOfEventFilter) for spec in filters):
             return WHOLE  # the deliveries of an event are few

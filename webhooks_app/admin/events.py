@@ -188,10 +188,10 @@ class EventAdmin(ReadOnlyAdmin, ExportingAdmin):
     def created(self, event: Event) -> SafeString:
         return moment(event.created_at)
 
-    def matches_text(self, term: str) -> Q:
+    def matches_text(self, request: HttpRequest, term: str) -> Q:
         # Either condition is a range scan of an index; both combined would not be.
         found = EventReference.events(term)
-        return Q(pk__in=found) if found.exists() else super().matches_text(term)
+        return Q(pk__in=found) if found.exists() else super().matches_text(request, term)
 
     @admin.display(description=_("references"))
     def references(self, event: Event) -> str:

@@ -31,7 +31,7 @@ from ..pages.display import result_in_words
 from ..pages.filters import ANSWER, PERIODS, SPANS, TIMEOUT, limits_of, moment_field, with_answer
 from ..transport.endpoint import MAX_URL_LENGTH
 from .change_list import CURSOR_VAR
-from .owned import MAX_FOUND, actor_of, found_owners, knows_owners, manages_all, visible_event_types
+from .owned import MAX_FOUND, actor_of, found_owners, knows_owners, manages_all, own_ids, visible_event_types
 
 
 class StateFilter(admin.ChoicesFieldListFilter):
@@ -327,7 +327,7 @@ class ReferenceOfEventFilter(ReferenceFilter):
     """Filter deliveries by the reference of their event."""
 
     def meant(self, path: str) -> Q:
-        return Q(event__in=EventReference.newest_events(self.word))
+        return Q(event__in=EventReference.newest_events(self.word, own_ids(self.request)))
 
 
 class OfWebhooksFilter(WordFilter):

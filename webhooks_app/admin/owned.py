@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -60,6 +60,12 @@ def own_rows(request: HttpRequest, rows: QuerySet[Any], lookup: str = "owner") -
         return rows
     own = rows.filter(**{f"{lookup}__in": actor_of(request).owner_ids})
     return own.for_owner() if isinstance(own, BaseQuerySet) else own
+
+
+def own_ids(request: HttpRequest) -> Collection[Any] | None:
+    """Return the ids of the user's owners, or None if the user sees the rows of all."""
+    actor = actor_of(request)
+    return None if actor.manages_all else actor.owner_ids
 
 
 def as_shown(request: HttpRequest, rows: Rows) -> Rows:
@@ -174,10 +180,10 @@ class OwnedAdmin(BaseAdmin):
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
         for term in search_term.split():
-            queryset = queryset.filter(self._matches(term))
+            queryset = queryset.filter(self._matches(request, term))
         return queryset, False
 
-    def matches_text(self, term: str) -> Q:
+    def matches_text(self, request: HttpRequest, term: str) -> Q:
         """Return the condition of a search for text other than an ID: rows of the account with this name."""
         return Q(**{f"{self.owner_lookup}__in": found_owners(term)})
 
@@ -185,9 +191,9 @@ class OwnedAdmin(BaseAdmin):
         """Return True if the term is an ID, which an index finds."""
         return "_" in term and term.partition("_")[0] in dict(self.id_lookups)
 
-    def _matches(self, term: str) -> Q:
+    def _matches(self, request: HttpRequest, term: str) -> Q:
         if not self.is_id(term):
-            return self.matches_text(term)
+            return self.matches_text(request, term)
         return Q(**{dict(self.id_lookups)[term.partition("_")[0]]: term})
 
 

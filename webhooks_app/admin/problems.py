@@ -147,8 +147,8 @@ class ProblemAdmin(ImpactPage, ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).select_related("webhook__owner")
 
-    def matches_text(self, term: str) -> Q:
-        return Q(webhook__url__icontains=term) | super().matches_text(term)
+    def matches_text(self, request: HttpRequest, term: str) -> Q:
+        return Q(webhook__url__icontains=term) | super().matches_text(request, term)
 
     def parts(self, request: HttpRequest, query: str, filters: Sequence[Any]) -> Parts:
         """Return one part for each webhook if the list is limited to certain webhooks."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from django.contrib.admin.templatetags.admin_urls import admin_urlname
@@ -21,7 +21,7 @@ from ..models.keyset import WHOLE, read_page
 from ..owners import owners
 from ..pages.display import moment
 from .display import page_of
-from .owned import OwnedAdmin, knows_owners, own_rows
+from .owned import OwnedAdmin, knows_owners, own_ids, own_rows
 
 MAX_HITS = 20
 """Results shown of each kind."""
@@ -60,7 +60,7 @@ _ID = re.compile(r"([a-z]{2,3})_([0-9a-f]{1,34})", re.ASCII)
 _KEY = re.compile(r"whk_([0-9a-f]{1,12})(?:_.*)?", re.ASCII)
 
 
-def conditions(text: str) -> Iterator[tuple[type[Model], Q]]:
+def conditions(text: str, owner_ids: Collection[Any] | None) -> Iterator[tuple[type[Model], Q]]:
     """Yield the models to search for a text, each with the condition of its rows."""
     found_id = _ID.fullmatch(text.lower())
     if found_id and found_id[1] in IDS:
@@ -74,7 +74,7 @@ def conditions(text: str) -> Iterator[tuple[type[Model], Q]]:
         if len(text) >= MIN_PART:
             yield Webhook, Q(url__icontains=text)
         if len(text) <= MAX_REFERENCE_LENGTH:
-            yield Event, Q(pk__in=EventReference.newest_events(text))
+            yield Event, Q(pk__in=EventReference.newest_events(text, owner_ids))
 
 
 class Hit(NamedTuple):
@@ -112,7 +112,7 @@ class SearchPage(OwnedAdmin):
         return page_of(self, request, "webhook/search", title=gettext("Search"), searched=text, found=found)
 
     def _found(self, request: HttpRequest, text: str) -> Iterator[Hits]:
-        for model, condition in conditions(text):
+        for model, condition in conditions(text, own_ids(request)):
             if admin := self._admin_of(request, model):
                 found = admin.get_queryset(request).filter(condition)
                 related = admin.list_select_related

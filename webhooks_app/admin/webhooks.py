@@ -138,8 +138,8 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookActions, Expo
             prefetch_related_objects([webhook], "signing_keys")
         return webhook
 
-    def matches_text(self, term: str) -> Q:
-        return Q(url__icontains=term) | super().matches_text(term)
+    def matches_text(self, request: HttpRequest, term: str) -> Q:
+        return Q(url__icontains=term) | super().matches_text(request, term)
 
     # Form
 

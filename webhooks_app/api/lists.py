@@ -67,6 +67,7 @@ class QueryFilterBackend(BaseFilterBackend):
         if blank := [name for name in filterset_class.base_filters if request.query_params.get(name) == ""]:
             raise ValidationError({name: ["Give a value, or leave the parameter out."] for name in blank})
         filterset: BoundedFilterSet = filterset_class(request.query_params, queryset=queryset, request=request)
+        filterset.owner = view.owner
         if not filterset.is_valid():
             raise ValidationError({name: list(messages) for name, messages in filterset.errors.items()})
         return filterset
@@ -117,6 +118,8 @@ class BoundedFilterSet(django_filters.FilterSet):
     """The parts of the list, on which some indexes depend."""
     horizon = HORIZON
     """Maximum number of rows that a page examines."""
+    owner: Any = None
+    """The caller's owner."""
 
     def indexed(self) -> QuerySet[Any]:
         """Return the rows that match the filters with an index."""
@@ -184,7 +187,7 @@ class DeliveryFilter(BoundedFilterSet):
         return found
 
     def referring(self, queryset: QuerySet[Delivery], name: str, value: str) -> QuerySet[Delivery]:
-        return queryset.filter(event__in=EventReference.newest_events(value))
+        return queryset.filter(event__in=EventReference.newest_events(value, [self.owner.pk]))
 
     def of_type(self, queryset: Any, name: str, value: str) -> QuerySet[Delivery]:
         found: QuerySet[Delivery] = queryset.of_type(value)

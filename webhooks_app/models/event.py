@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
@@ -176,9 +176,15 @@ class EventReference(BaseModel):
         return cls._default_manager.filter(value=value).values("event")
 
     @classmethod
-    def newest_events(cls, value: str) -> list[str]:
-        """Return the ids of the newest events with a reference, at most ``MAX_FOUND``, newest first."""
-        return list(cls.events(value).order_by("-event").values_list("event", flat=True)[:MAX_FOUND])
+    def newest_events(cls, value: str, owner_ids: Collection[Any] | None = None) -> list[str]:
+        """Return the ids of the newest events with a reference, at most ``MAX_FOUND``, newest first.
+
+        With ``owner_ids`` only these owners' events count, so that others with the same reference hide none of them.
+        """
+        events = cls.events(value)
+        if owner_ids is not None:
+            events = events.filter(event__owner__in=owner_ids)
+        return list(events.order_by("-event").values_list("event", flat=True)[:MAX_FOUND])
 
 
 KEPT = timedelta(hours=24)

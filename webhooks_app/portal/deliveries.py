@@ -102,7 +102,7 @@ class DeliveryListPage(AccountPage):
     def _page(self, data: dict[str, Any]) -> Page:
         parts = self._parts(data)
         is_listed = bool(data["state"]) and Delivery.objects.is_listed(data["state"], parts)
-        scope = _apply(Delivery.objects.for_owner(), _indexed(data, is_listed=is_listed))
+        scope = _apply(Delivery.objects.for_owner(), _indexed(data, self.owner, is_listed=is_listed))
         scanned = list(_scanned(data, is_listed=is_listed))
         found = _apply(scope, scanned)
         is_bounded = parts.are_too_many or bool(scanned)
@@ -136,7 +136,7 @@ def _apply(rows: Any, filters: Narrowed) -> Any:
     return rows
 
 
-def _indexed(data: dict[str, Any], *, is_listed: bool) -> Narrowed:
+def _indexed(data: dict[str, Any], owner: Any, *, is_listed: bool) -> Narrowed:
     """Yield the filters that find their rows by an index, as the state does if ``is_listed``."""
     text, state = data["q"].strip(), data["state"]
     if text.startswith("dlv_"):
@@ -144,7 +144,7 @@ def _indexed(data: dict[str, Any], *, is_listed: bool) -> Narrowed:
     elif text.startswith("evt_"):
         yield lambda rows: rows.filter(event=text)
     elif text:
-        yield lambda rows: rows.filter(event__in=EventReference.newest_events(text))
+        yield lambda rows: rows.filter(event__in=EventReference.newest_events(text, [owner.pk]))
     if text:  # and not read by the ranges of a webhook or a replay
         for name in ("webhook", "replay"):
             if data[name]:
