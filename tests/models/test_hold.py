@@ -22,6 +22,7 @@ from webhooks_app.models.hold import (
     is_upcoming,
     reason_expression,
 )
+from webhooks_app.protocol.ids import new_id
 
 from ..delivery.conftest import ManualClock
 from ..support.rows import URL, emit_one, make_backlog, make_webhook
@@ -265,6 +266,16 @@ def test_all_claims_of_a_webhook_count(event: Event, monkeypatch: pytest.MonkeyP
     found = QueueEntry.objects.claimed_first([idle.pk, busy.pk], 50)
 
     assert sorted(found) == sorted(claimed)
+
+
+def test_the_claims_of_more_webhooks_than_a_statement_may_have_selects_are_found(event: Event) -> None:
+    webhook = make_webhook(event.owner)
+    make_backlog(webhook, 2)
+    QueueEntry.objects.filter(webhook=webhook).update(claimed_at=timezone.now())
+
+    found = QueueEntry.objects.claimed_first([*(new_id("wh") for _ in range(501)), webhook.pk], 50)
+
+    assert len(found) == 2
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 from django.db import connections, models
 from django.utils.translation import gettext_lazy as _
 
+from ..database.dialects import dialect_of
 from ..database.sql import OuterId, UtcNow, compiled, for_each, take_write_lock
 from ..retry import MAX_LENGTH
 from ..signals import announce_deliveries
@@ -41,6 +42,9 @@ MANY = 1000
 
 FIRST_ENTRIES = 1000
 """Number of entries in which the claims of some webhooks are sought first."""
+
+WEBHOOKS_AT_A_TIME = 400
+"""Webhooks of a statement with a SELECT for each. SQLite permits 500."""
 
 KEYS_AT_A_TIME = 20 * ENTRIES_AT_A_TIME
 """Keys to load at once. Selecting them may read all entries of a webhook."""
@@ -75,14 +79,19 @@ class QueueEntryQuerySet(OrderedEntries):
         first = self.filter(webhook=OuterId("lane"), due_at__isnull=False).order_by("due_at")
         columns = first.values_list("delivery_id", "webhook_id", "claimed_at")[:number]
         ids = [field.get_db_prep_value(pk, connection) for pk in webhook_ids]
-        sql, params = for_each(connection, "lane", ids, compiled(columns))
-        with connection.cursor() as cursor:
-            cursor.execute(f"SELECT delivery_id, webhook_id FROM ({sql}) AS first WHERE claimed_at IS NOT NULL", params)
-            pk: Any = self.model._meta.pk
-            return [
-                (pk.target_field.from_db_value(found, None, connection), field.from_db_value(webhook, None, connection))
-                for found, webhook in cursor.fetchall()
-            ]
+        at_a_time = len(ids) if dialect_of(self.db).has_lateral_joins else WEBHOOKS_AT_A_TIME
+        rows: list[tuple[Any, Any]] = []
+        for start in range(0, len(ids), max(1, at_a_time)):
+            sql, params = for_each(connection, "lane", ids[start : start + at_a_time], compiled(columns))
+            claimed = f"SELECT delivery_id, webhook_id FROM ({sql}) AS first WHERE claimed_at IS NOT NULL"
+            with connection.cursor() as cursor:
+                cursor.execute(claimed, params)
+                rows += cursor.fetchall()
+        pk: Any = self.model._meta.pk
+        return [
+            (pk.target_field.from_db_value(found, None, connection), field.from_db_value(webhook, None, connection))
+            for found, webhook in rows
+        ]
 
     def has_many(self, webhook_ids: Sequence[str]) -> bool:
         """Return True if there are more than ``MANY`` entries of these webhooks."""
