@@ -310,7 +310,10 @@ class Slots:
         return further if own else max(1, further)
 
     def _left_beside_many(self, webhook: SlotHolder) -> int:
-        """Return the same, so that others of many owners can have a first slot for each of their webhooks."""
+        """Return how many more slots the webhook may hold while many owners hold any.
+
+        The rest is for first slots of known webhooks, second ones of fast webhooks, and a further one of each owner.
+        """
         owner, own, is_slow = webhook.owner, webhook.held, webhook.is_slow
         siblings = len(self._webhooks) - len(self._owners)
         most = max((2 + self._window) // 4, self._window * 5 // 16, self._window * 7 // 16 - siblings)
