@@ -27,6 +27,7 @@ from webhooks_app.transport import errors
 pytestmark = [pytest.mark.django_db, pytest.mark.only_on("sqlite")]
 
 NAME = "redis.default.example"
+TIMES = ("2020-01-01T00:00:00Z", "2030-01-01T00:00:00Z")
 CAUSES = [
     pytest.param(errors.name_unknown(NAME), id="unresolved"),
     pytest.param(errors.name_timed_out(NAME, 5), id="slow-name-server"),
@@ -175,11 +176,13 @@ def addresses(api, alice, monkeypatch) -> dict[str, list[str]]:
 
 
 def queries(operation: dict[str, Any], ids: dict[str, list[str]]) -> Iterator[str]:
-    """Yield a query for each choice of each parameter, and for each identifier."""
+    """Yield a query for each choice of each parameter, for each identifier, and for times before and after all rows."""
     for parameter in operation.get("parameters", ()):
         if parameter["in"] != "query":
             continue
-        for value in parameter["schema"].get("enum", ids.get(parameter["name"], ())):
+        schema = parameter["schema"]
+        is_time = schema.get("format") == "date-time"
+        for value in TIMES if is_time else schema.get("enum", ids.get(parameter["name"], ())):
             yield f"{parameter['name']}={value}"
 
 
