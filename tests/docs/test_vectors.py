@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -16,13 +17,15 @@ from tests.support.missing import skip_without
 from .pages import DOCS
 
 VECTORS = json.loads(vectors())["vectors"]
+HEADERS = ("X-Webhook-Timestamp", "X-Webhook-Signature", "X-Webhook-Signature-Previous")
 NAMES = ("secret", "timestamp", "signature", "previous", "body", "now")
 PAGE = (DOCS / "integrators" / "verifying.md").read_text()
 
 RUBY = """
 STDIN.each_line do |line|
   secret, timestamp, signature, previous, body, now = line.chomp.split(",").map { |part| [part].pack("H*") }
-  puts genuine?(secret, timestamp, signature, previous, body, now.to_i)
+  headers = ARGV.zip([timestamp, signature, previous]).to_h.reject { |name, value| value.empty? }
+  puts genuine?(secret, headers, body, now.to_i)
 end
 """
 JAVA = """
@@ -68,6 +71,7 @@ import (
 	"bufio"
 	"encoding/hex"
 	"fmt"
+	"net/http"
 	"os"
 	"strconv"
 	"strings"
@@ -83,7 +87,13 @@ func main() {
 		given := strings.Split(lines.Text(), ",")
 		now, _ := strconv.ParseInt(text(given[5]), 10, 64)
 		body := []byte(text(given[4]))
-		fmt.Println(IsGenuine(text(given[0]), text(given[1]), text(given[2]), text(given[3]), body, now))
+		headers := http.Header{}
+		for index, name := range os.Args[1:] {
+			if value := text(given[1+index]); value != "" {
+				headers.Set(name, value)
+			}
+		}
+		fmt.Println(IsGenuine(text(given[0]), headers, body, now))
 	}
 }
 """
@@ -98,9 +108,7 @@ def test_there_are_genuine_and_other_vectors() -> None:
 
 
 def test_ruby_passes_the_vectors(tmp_path: Path) -> None:
-    (tmp_path / "check.rb").write_text(code_under("Ruby") + RUBY)
-
-    assert answers(tmp_path, "ruby", "check.rb") == expected()
+    assert answers_in_ruby(tmp_path, code_under("Ruby"), HEADERS) == expected()
 
 
 @pytest.mark.timeout(300)
@@ -121,10 +129,20 @@ def test_c_sharp_passes_the_vectors(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(600)
 def test_go_passes_the_vectors(tmp_path: Path) -> None:
-    (tmp_path / "signature.go").write_text(code_under("Go").replace("package webhooks", "package main"))
-    (tmp_path / "check.go").write_text(GO)
+    assert answers_in_go(tmp_path, code_under("Go"), HEADERS) == expected()
 
-    assert answers(tmp_path, "go", "run", "signature.go", "check.go") == expected()
+
+def answers_in_ruby(folder: Path, code: str, headers: Iterable[str]) -> list[bool]:
+    """Return the answers of a function that reads the headers with these names."""
+    (folder / "check.rb").write_text(code + RUBY)
+    return answers(folder, "ruby", "check.rb", *headers)
+
+
+def answers_in_go(folder: Path, code: str, headers: Iterable[str]) -> list[bool]:
+    """Return the answers of a function that reads the headers with these names."""
+    (folder / "signature.go").write_text(code.replace("package webhooks", "package main"))
+    (folder / "check.go").write_text(GO)
+    return answers(folder, "go", "run", "signature.go", "check.go", *headers)
 
 
 def code_under(heading: str) -> str:

@@ -78,7 +78,8 @@ while ($line = fgets(STDIN)) {
     "ruby": """
 STDIN.each_line do |line|
   timestamp, signature = line.chomp.split(",", 2)
-  puts genuine?(ENV["WEBHOOK_SECRET"], "evt_1", timestamp, signature, File.binread("body"))
+  headers = { "webhook-id" => "evt_1", "webhook-timestamp" => timestamp, "webhook-signature" => signature }
+  puts genuine?(ENV["WEBHOOK_SECRET"], headers, File.binread("body"))
 end
 """,
     "go": """
@@ -87,6 +88,7 @@ package main
 import (
 	"bufio"
 	"fmt"
+	"net/http"
 	"os"
 	"strings"
 	"time"
@@ -96,8 +98,11 @@ func main() {
 	body, _ := os.ReadFile("body")
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
 		timestamp, signature, _ := strings.Cut(lines.Text(), ",")
-		secret := os.Getenv("WEBHOOK_SECRET")
-		fmt.Println(IsGenuine(secret, "evt_1", timestamp, signature, body, time.Now().Unix()))
+		headers := http.Header{}
+		headers.Set("webhook-id", "evt_1")
+		headers.Set("webhook-timestamp", timestamp)
+		headers.Set("webhook-signature", signature)
+		fmt.Println(IsGenuine(os.Getenv("WEBHOOK_SECRET"), headers, body, time.Now().Unix()))
 	}
 }
 """,

@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from webhooks_app.conf import known_signatures
 from webhooks_app.pages.verification import LANGUAGES, code_in, receiver_for, samples_for
 from webhooks_app.signatures import NativeSignature, signed_headers
 
-from ..docs.test_vectors import code_under
+from ..docs.test_vectors import answers_in_go, answers_in_ruby, code_under, expected
 from ..support.missing import skip_without
 from ..support.servers.process import free_port, listens, running
 from ..toys.signature import ChecksumSignature
@@ -60,7 +61,7 @@ SERVERS = {
     "javascript": ("receiver.mjs", ["node", "receiver.mjs"]),
     "php": ("receiver.php", ["php", "-S", "127.0.0.1:{port}", "receiver.php"]),
 }
-"""The languages whose code is a server. The code of the others is a function, and names headers only in comments."""
+"""The languages whose code is a server. The code of the others is a function."""
 
 
 @pytest.mark.only_on("sqlite")
@@ -85,3 +86,13 @@ def test_the_code_for_other_headers_verifies_with_them(language: str, tmp_path: 
 
     assert answers[0] == 200
     assert min(answers[1:]) >= 400
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(("language", "answers"), [("ruby", answers_in_ruby), ("go", answers_in_go)])
+def test_the_function_for_other_headers_reads_them(
+    language: str, answers: Callable[..., list[bool]], tmp_path: Path
+) -> None:
+    signature, timestamp, _event, previous = OwnNames.header_names
+
+    assert answers(tmp_path, code_in(language, OwnNames()), (timestamp, signature, previous)) == expected()
