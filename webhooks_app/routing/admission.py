@@ -113,6 +113,7 @@ class Reason(models.TextChoices):
     DELETED = "deleted", _("It had been deleted.")
     OTHER_OWNER = "other_owner", _("The event belongs to another account.")
     NOT_RECORDED = "not_recorded", _("The reason is no longer recorded.")
+    TOO_MANY_CHANGES = "too_many_changes", _("Webhooks have changed too often since then to find the reason.")
 
 
 _REASONS = {Verdict.MATCH: None, Verdict.MISMATCH: Reason.FILTERED, Verdict.PENDING: Reason.FILTER_PENDING}

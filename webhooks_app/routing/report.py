@@ -145,10 +145,9 @@ def _not_sent(event: Event, webhooks: list[Webhook]) -> list[Decision]:
     return [_not_sent_to(webhook, routed, earlier) for webhook in webhooks]
 
 
-def _not_sent_to(webhook: Webhook, event: RoutedEvent, earlier: Earlier | None) -> Decision:
-    if earlier is None:
-        reason = first_refusal(CERTAIN_CONDITIONS, webhook, event) or Reason.NOT_RECORDED
-        return Decision(webhook=webhook, reason=reason)
+def _not_sent_to(webhook: Webhook, event: RoutedEvent, earlier: Earlier | Reason) -> Decision:
+    if isinstance(earlier, Reason):
+        return Decision(webhook=webhook, reason=first_refusal(CERTAIN_CONDITIONS, webhook, event) or earlier)
     then = _as_it_was(webhook, earlier.get(webhook.pk, {}))
     reason = admits(then, event)
     if reason == Reason.FILTERED:
@@ -157,19 +156,19 @@ def _not_sent_to(webhook: Webhook, event: RoutedEvent, earlier: Earlier | None) 
     return Decision(webhook=webhook, reason=Reason.NOT_RECORDED if is_unknown else reason)
 
 
-def _earlier_values(webhooks: list[Webhook], moment: datetime) -> Earlier | None:
-    """Return earlier values by webhook, of the fields that changed since the moment; None if they are not recorded.
+def _earlier_values(webhooks: list[Webhook], moment: datetime) -> Earlier | Reason:
+    """Return earlier values by webhook, of the fields that changed since the moment, or why they are unknown.
 
     The value at the moment is the old value in the first later change.
     """
     if moment < timezone.now() - timedelta(days=settings.AUDIT_RETENTION_DAYS):
-        return None
+        return Reason.NOT_RECORDED
     subjects = [webhook.pk for webhook in webhooks]
     entries = AuditEntry.objects.filter(subject__in=subjects, action__in=CHANGING, pk__gte=first_id_at("aud", moment))
     # Sorted here, because a database would read all of them for that.
     found = list(entries.order_by().values_list("pk", "subject", "changes")[: MAX_CHANGES + 1])
     if len(found) > MAX_CHANGES:
-        return None
+        return Reason.TOO_MANY_CHANGES
     earlier: dict[str, dict[str, Any]] = {}
     for _, subject, changed in sorted(found, key=itemgetter(0)):
         for name, (before, _after) in changed.items():
