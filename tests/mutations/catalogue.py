@@ -514,7 +514,7 @@ MUTATIONS = (
     Mutation(
         "notices-use-the-last-slot",
         "models/hold.py",
-        "if allowance < 2 and delivery.kind == Delivery.Kind.RETRY_NOTICE:",
+        "if delivery.kind == Delivery.Kind.RETRY_NOTICE and limit.withholds_notices(now):",
         "if False:",
         "models/test_hold.py",
     ),

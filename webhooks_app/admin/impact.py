@@ -164,7 +164,7 @@ class ImpactPage(OwnedAdmin):
         if not may_replay(request):
             return []
         webhooks = [webhook for hit in hits for webhook in hit.webhooks.values()]
-        ready = [each.pk for each in webhooks if each.status == Webhook.Status.ACTIVE and each.deleted_at is None]
+        ready = [each.pk for each in webhooks if each.status == Webhook.Status.ACTIVE and not each.is_deleted]
         return ready[:MAX_RECOVERED]
 
 

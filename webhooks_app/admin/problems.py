@@ -166,7 +166,7 @@ class ProblemAdmin(ImpactPage, ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
 
     def offers(self, item: Problem, action: str) -> bool:
         if action == "recover":
-            return item.missed_from is not None and item.webhook.deleted_at is None
+            return item.missed_from is not None and not item.webhook.is_deleted
         return item.state in VERBS[action]
 
     # Columns and fields
@@ -184,7 +184,7 @@ class ProblemAdmin(ImpactPage, ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
     def target(self, problem: Problem) -> SafeString:
         webhook = problem.webhook
         url = breakable(Truncator(webhook.url).chars(MAX_URL))
-        shown = url if webhook.deleted_at else link_to(webhook, site=self.admin_site.name, text=url)
+        shown = url if webhook.is_deleted else link_to(webhook, site=self.admin_site.name, text=url)
         return format_html('<span class="webhooks-url" title="{}">{}</span>', webhook.pk, shown)
 
     @admin.display(description=_("account"))

@@ -138,8 +138,7 @@ class Lane:
         return tuple(kind for kind in permitted_kinds(self) if kind != withheld)
 
     def withholds_notices(self, now: datetime) -> bool:
-        """Return True if the rate limit only permits one delivery, which is reserved for a retry."""
-        return self.limit is not None and self.limit.allowance(now) < 2
+        return self.limit is not None and self.limit.withholds_notices(now)
 
     def room(self, share: int, in_flight: int, now: datetime) -> int:
         """Return the number of deliveries to claim, at most ``share``."""
@@ -150,9 +149,7 @@ class Lane:
 
     @property
     def limit(self) -> RateLimit | None:
-        if self.rate_limit is None:
-            return None
-        return RateLimit(per_second=self.rate_limit, next_slot_at=self.next_slot_at or LONG_AGO)
+        return None if self.rate_limit is None else RateLimit.of(self.rate_limit, self.next_slot_at)
 
     @property
     def own_headers(self) -> Headers:

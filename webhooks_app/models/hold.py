@@ -17,7 +17,7 @@ from ..conf import settings
 from .delivery import Delivery
 from .fields import IdField
 from .lane import FAST_SECONDS
-from .limits import LONG_AGO, RateLimit
+from .limits import RateLimit
 from .queue import QueueEntry
 from .status import PROBES, WebhookState, stop_reason
 from .webhook import Order, Webhook
@@ -219,13 +219,13 @@ def _hold_by_keys(webhook: Webhook, now: datetime) -> Hold | None:
 
 
 def _hold_by_rate(delivery: Delivery, now: datetime) -> Hold | None:
-    limit = rate_limit_of(delivery.webhook)
-    if limit is None:
+    webhook = delivery.webhook
+    if webhook.rate_limit is None:
         return None
-    allowance = limit.allowance(now)
-    if allowance == 0:
+    limit = RateLimit.of(webhook.rate_limit, webhook.next_slot_at)
+    if not limit.allowance(now):
         return Hold(reason=HoldReason.RATE_LIMITED, until=limit.next_slot_at)
-    if allowance < 2 and delivery.kind == Delivery.Kind.RETRY_NOTICE:
+    if delivery.kind == Delivery.Kind.RETRY_NOTICE and limit.withholds_notices(now):
         return Hold(reason=HoldReason.WITHHELD)
     return None
 
@@ -242,13 +242,6 @@ def _hold_by_pace(webhook: Webhook, load: Load, now: datetime) -> Hold | None:
     if not is_late and webhook.is_fast is not False:
         return None
     return Hold(reason=HoldReason.SLOW, since=load.open_since, in_flight=load.in_flight)
-
-
-def rate_limit_of(webhook: Webhook) -> RateLimit | None:
-    """Return the rate limit of a webhook with its next free slot, or None without a limit."""
-    if webhook.rate_limit is None:
-        return None
-    return RateLimit(per_second=webhook.rate_limit, next_slot_at=webhook.next_slot_at or LONG_AGO)
 
 
 def in_flight_limit(webhook: Webhook) -> int:

@@ -92,10 +92,19 @@ class RateLimit:
     per_second: float
     next_slot_at: datetime
 
+    @classmethod
+    def of(cls, per_second: float, next_slot_at: datetime | None) -> RateLimit:
+        """Return a limit from its stored values. Without a ``next_slot_at``, nothing has been sent yet."""
+        return cls(per_second=per_second, next_slot_at=next_slot_at or LONG_AGO)
+
     def allowance(self, now: datetime) -> int:
         """Return the number of deliveries that may start now."""
         waited = (now - self._first_slot(now)).total_seconds()
         return 0 if waited < 0 else int(waited * self._rate) + 1
+
+    def withholds_notices(self, now: datetime) -> bool:
+        """Return True if at most one delivery may start now, which is reserved for a retry."""
+        return self.allowance(now) < 2
 
     def after(self, number: int, now: datetime) -> RateLimit:
         """Return the limit after the start of ``number`` deliveries."""

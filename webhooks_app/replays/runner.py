@@ -19,7 +19,7 @@ from ..exceptions import WebhookStateError
 from ..models import Delivery, Event, QueueEntry, Replay, Webhook
 from ..models.fields import compact_json
 from ..models.hold import in_flight_limit, standing_reason
-from ..models.limits import LONG_AGO, RateLimit
+from ..models.limits import RateLimit
 from ..models.status import stop_reason
 from ..protocol.json_data import format_time
 from ..reasons import ReasonText
@@ -108,7 +108,7 @@ def _send(using: str, replay: Replay, now: datetime) -> float | None:
     is_filtered = webhook.filter is not None
     if standing_reason(Delivery.Kind.EVENT, webhook) or (is_filtered and not is_readable(compact_json(webhook.filter))):
         return MUCH_LATER
-    rate_limit = RateLimit(per_second=replay.per_second, next_slot_at=replay.next_slot_at or LONG_AGO)
+    rate_limit = RateLimit.of(replay.per_second, replay.next_slot_at)
     allowance, room = rate_limit.allowance(now), _room(using, webhook)
     if min(allowance, room) <= 0:
         return LATER if room > 0 else SHORTLY
