@@ -25,6 +25,9 @@ LANGUAGE = "en"
 checks_language = ContextVar("checks_language", default=LANGUAGE)
 """The language of the messages of system checks. The console sets its own."""
 
+CHECKS_TAG, BEAT_TAG = "webhooks", "webhooks_beat"
+"""The tags of system checks. The doctor runs those of beat's schedule separately."""
+
 MAX_DAYS = 36_500
 """Upper bound of retention periods and expiries in days."""
 

@@ -19,7 +19,7 @@ from kombu import Connection
 from webhooks_app.checks.wake import PRUNE_TASK, SWEEP_TASK
 from webhooks_app.conf import settings as conf
 from webhooks_app.database.clock import DatabaseClock
-from webhooks_app.doctor import Finding, Level, database, examine
+from webhooks_app.doctor import Finding, Level, examine, surroundings
 from webhooks_app.doctor import delivery as examining_delivery
 from webhooks_app.emission import emit
 from webhooks_app.maintenance.runner import BEAT
@@ -223,7 +223,7 @@ def test_tables_of_another_version_are_an_error(db: None) -> None:
 def test_clocks_that_differ_are_found(
     db: None, monkeypatch: pytest.MonkeyPatch, apart: timedelta, level: Level
 ) -> None:
-    monkeypatch.setattr(database, "DatabaseClock", lambda using: lambda: DatabaseClock(using)() + apart)
+    monkeypatch.setattr(surroundings, "DatabaseClock", lambda using: lambda: DatabaseClock(using)() + apart)
 
     assert found("clock").level is level
 

@@ -20,7 +20,7 @@ from django.utils.translation import gettext_lazy as _
 
 from ..conf import PREFIX, SECRETS, Settings, setting_types, settings
 from ..doctor import Finding, Level, examine
-from ..doctor.configuration import OURS
+from ..doctor.surroundings import OURS
 from ..maintenance.health import Rule
 from ..maintenance.rollups.folding import KEPT, Resolution
 from ..maintenance.rollups.reading import Counters, Point, Series, Window

@@ -16,10 +16,6 @@ from django.utils.translation import gettext
 
 from ..conf import checks_language
 
-TAG = "webhooks"
-
-BEAT_TAG = "webhooks_beat"
-"""The tag of the checks of beat's schedule, which the doctor runs alone."""
 PAGE = Path("docs", "checks.md")
 
 MAX_SHOWN = 200

@@ -10,9 +10,9 @@ from django.conf import settings as django_settings
 from django.core import checks
 from django.utils.translation import gettext, gettext_lazy, ngettext
 
-from ..conf import MAX_DAYS, PREFIX, RECORD_SECONDS, problem_with_lease, setting_types, settings
+from ..conf import CHECKS_TAG, MAX_DAYS, PREFIX, RECORD_SECONDS, problem_with_lease, setting_types, settings
 from .contents import CONTENT_CHECKS
-from .registration import TAG, as_text, did_you_mean, grouped, range_hint, register
+from .registration import as_text, did_you_mean, grouped, range_hint, register
 
 DAY_SECONDS = 86_400
 
@@ -50,7 +50,7 @@ TYPE_HINTS: Mapping[Any, Any] = {
 }
 
 
-@register(TAG)
+@register(CHECKS_TAG)
 def check_names(**kwargs: Any) -> list[checks.CheckMessage]:
     """Return a warning for each unknown setting with a name similar to the app's settings."""
     known = setting_types()
@@ -65,7 +65,7 @@ def check_names(**kwargs: Any) -> list[checks.CheckMessage]:
     return messages
 
 
-@register(TAG)
+@register(CHECKS_TAG)
 def check_values(**kwargs: Any) -> list[checks.CheckMessage]:
     """Return an error for each setting with an invalid value."""
     problems = (problem_with(name.removeprefix(PREFIX)) for name in setting_types())
@@ -84,7 +84,7 @@ def problem_with(name: str) -> checks.CheckMessage | None:
     return next(check(full_name, value), None) if check else None
 
 
-@register(TAG)
+@register(CHECKS_TAG)
 def check_lease(**kwargs: Any) -> list[checks.CheckMessage]:
     if problem_with("LEASE_SECONDS") or problem_with("TIMEOUT_SECONDS") or not (problem := problem_with_lease()):
         return []
@@ -92,7 +92,7 @@ def check_lease(**kwargs: Any) -> list[checks.CheckMessage]:
     return [checks.Error(problem, hint=hint, id="webhooks_app.E010")]
 
 
-@register(TAG)
+@register(CHECKS_TAG)
 def check_emit_body(**kwargs: Any) -> list[checks.CheckMessage]:
     if problem_with("EMIT_BODY_BYTES") or problem_with("MAX_ENVELOPE_BYTES"):
         return []
@@ -109,7 +109,7 @@ def check_emit_body(**kwargs: Any) -> list[checks.CheckMessage]:
     return [checks.Error(problem, hint=hint, id="webhooks_app.E040")]
 
 
-@register(TAG)
+@register(CHECKS_TAG)
 def check_auto_disable(**kwargs: Any) -> list[checks.CheckMessage]:
     if problem_with("AUTO_DISABLE_AFTER_DAYS") or problem_with("AUTO_DISABLE_MIN_SPAN_HOURS"):
         return []

@@ -19,16 +19,16 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.urls import URLPattern, URLResolver, get_resolver
 from django.utils.translation import gettext
 
-from ..conf import settings
+from ..conf import CHECKS_TAG, settings
 from ..database.dialects import SUPPORTED_SYSTEMS, dialect_for, is_supported
 from ..encryption import DERIVED
 from ..models import Delivery, Webhook
 from .contents import MAKE_A_KEY
-from .registration import TAG, register
+from .registration import register
 from .settings import problem_with
 
 
-@register(TAG)
+@register(CHECKS_TAG)
 def check_time_zones(**kwargs: Any) -> list[checks.CheckMessage]:
     if django_settings.USE_TZ:
         return []
@@ -41,7 +41,7 @@ def check_time_zones(**kwargs: Any) -> list[checks.CheckMessage]:
     ]
 
 
-@register(TAG)
+@register(CHECKS_TAG)
 def check_router(**kwargs: Any) -> list[checks.CheckMessage]:
     using = router.db_for_write(Delivery)
     return [*_divided(using), *_without_tables(using)]
@@ -80,7 +80,7 @@ def _without_tables(using: str) -> Iterator[checks.CheckMessage]:
         )
 
 
-@register(TAG)
+@register(CHECKS_TAG)
 def check_database_system(**kwargs: Any) -> list[checks.CheckMessage]:
     if (connection := _connection()) is None or is_supported(connection):
         return []
@@ -94,7 +94,7 @@ def check_database_system(**kwargs: Any) -> list[checks.CheckMessage]:
     ]
 
 
-@register(TAG)
+@register(CHECKS_TAG)
 def check_sqlite(**kwargs: Any) -> list[checks.CheckMessage]:
     if (connection := _connection()) is None or not dialect_for(connection).begins_by_reading(connection):
         return []
@@ -110,7 +110,7 @@ def check_sqlite(**kwargs: Any) -> list[checks.CheckMessage]:
     ]
 
 
-@register(TAG)
+@register(CHECKS_TAG)
 def check_packages_of_the_api(**kwargs: Any) -> list[checks.CheckMessage]:
     """Return a warning for each package of a mounted API that is missing from INSTALLED_APPS."""
     if not getattr(django_settings, "ROOT_URLCONF", None) or not _has_api(get_resolver().url_patterns):
@@ -163,7 +163,7 @@ def _connection() -> BaseDatabaseWrapper | None:
 CACHES_OF_ONE_PROCESS = (LocMemCache, DummyCache)
 
 
-@register(TAG, checks.Tags.security, deploy=True)
+@register(CHECKS_TAG, checks.Tags.security, deploy=True)
 def check_http(**kwargs: Any) -> list[checks.CheckMessage]:
     if django_settings.DEBUG or settings.ALLOW_HTTP is not True:
         return []
@@ -176,7 +176,7 @@ def check_http(**kwargs: Any) -> list[checks.CheckMessage]:
     ]
 
 
-@register(TAG, checks.Tags.security, deploy=True)
+@register(CHECKS_TAG, checks.Tags.security, deploy=True)
 def check_allowed_networks(**kwargs: Any) -> list[checks.CheckMessage]:
     networks = settings.ALLOWED_NETWORKS
     if django_settings.DEBUG or problem_with("ALLOWED_NETWORKS") or not networks:
@@ -194,7 +194,7 @@ def check_allowed_networks(**kwargs: Any) -> list[checks.CheckMessage]:
     ]
 
 
-@register(TAG, checks.Tags.security, deploy=True)
+@register(CHECKS_TAG, checks.Tags.security, deploy=True)
 def check_encryption_keys(**kwargs: Any) -> list[checks.CheckMessage]:
     keys = settings.ENCRYPTION_KEYS
     if problem_with("ENCRYPTION_KEYS") or (keys and keys[0] != DERIVED):
@@ -215,7 +215,7 @@ def check_encryption_keys(**kwargs: Any) -> list[checks.CheckMessage]:
     ]
 
 
-@register(TAG, deploy=True)
+@register(CHECKS_TAG, deploy=True)
 def check_cache(**kwargs: Any) -> list[checks.CheckMessage]:
     cache = caches[DEFAULT_CACHE_ALIAS]
     if isinstance(cache, CACHES_OF_ONE_PROCESS):

@@ -13,11 +13,11 @@ from django.db import DatabaseError, connections, router
 from django.utils.module_loading import import_string
 from django.utils.translation import gettext, gettext_lazy
 
-from ..conf import settings
+from ..conf import BEAT_TAG, CHECKS_TAG, settings
 from ..database.dialects import dialect_for
 from ..models import Delivery
 from ..wake.base import chosen_wake, has_broker, uses_celery
-from .registration import BEAT_TAG, TAG, register
+from .registration import register
 from .settings import problem_with
 
 SWEEP_TASK, PRUNE_TASK = "webhooks_app.deliver_due", "webhooks_app.prune"
@@ -30,7 +30,7 @@ REDIS_SCHEMES = ("redis", "rediss", "sentinel")
 TASK_BACKENDS_WITHOUT_WORKER = ("ImmediateBackend", "DummyBackend")
 
 
-@register(TAG)
+@register(CHECKS_TAG)
 def check_notify(**kwargs: Any) -> list[checks.CheckMessage]:
     if chosen_wake() != "notify":
         return []
@@ -46,7 +46,7 @@ def check_notify(**kwargs: Any) -> list[checks.CheckMessage]:
     ]
 
 
-@register(TAG)
+@register(CHECKS_TAG)
 def check_task_backend(**kwargs: Any) -> list[checks.CheckMessage]:
     if chosen_wake() != "django_tasks" or problem_with("WAKE"):
         return []
@@ -65,7 +65,7 @@ def check_task_backend(**kwargs: Any) -> list[checks.CheckMessage]:
     ]
 
 
-@register(TAG)
+@register(CHECKS_TAG)
 def check_eager_tasks(**kwargs: Any) -> list[checks.CheckMessage]:
     if not uses_celery() or not _celery_conf().task_always_eager:
         return []
@@ -81,7 +81,7 @@ def check_eager_tasks(**kwargs: Any) -> list[checks.CheckMessage]:
     ]
 
 
-@register(TAG)
+@register(CHECKS_TAG)
 def check_broker(**kwargs: Any) -> list[checks.CheckMessage]:
     if settings.WAKE != "celery" or has_broker():
         return []
@@ -99,7 +99,7 @@ def check_broker(**kwargs: Any) -> list[checks.CheckMessage]:
     ]
 
 
-@register(TAG, BEAT_TAG)
+@register(CHECKS_TAG, BEAT_TAG)
 def check_beat(**kwargs: Any) -> list[checks.CheckMessage]:
     """Return a warning if the schedule has no entries of this app, unless the schedule may be in the database."""
     if not uses_celery() or apps.is_installed("django_celery_beat"):
@@ -150,7 +150,7 @@ def _tasks_in_settings() -> set[str]:
     return {str(entry.get("task")) for entry in (_celery_conf().beat_schedule or {}).values()}
 
 
-@register(TAG)
+@register(CHECKS_TAG)
 def check_redis(**kwargs: Any) -> list[checks.CheckMessage]:
     if not uses_celery() or not _broker_schemes().intersection(REDIS_SCHEMES):
         return []

@@ -7,10 +7,18 @@ from collections.abc import Callable, Iterator, Mapping
 from django.utils.translation import gettext as _
 
 from ..wake.base import uses_celery
-from .configuration import examine_deployment, examine_guard, examine_settings, examine_transport, examine_wake
-from .database import examine_clock, examine_database, examine_keys
 from .delivery import examine_beat, examine_broker, examine_due, examine_jobs, examine_workers
 from .findings import Finding, Level, fail, worst
+from .surroundings import (
+    examine_clock,
+    examine_database,
+    examine_deployment,
+    examine_guard,
+    examine_keys,
+    examine_settings,
+    examine_transport,
+    examine_wake,
+)
 
 __all__ = ["Finding", "Level", "examine", "worst"]
 

@@ -12,15 +12,14 @@ from django.conf import settings as django_settings
 from django.db import connections
 from django.utils.translation import gettext as _
 
-from ..conf import settings
+from ..conf import BEAT_TAG, settings
 from ..database.clock import DatabaseClock
 from ..delivery.sql import oldest_due_at
 from ..maintenance.runner import BEAT
 from ..models import MaintenanceJob, WorkerProcess
 from ..models.maintenance import SEEN_WITHIN
-from .configuration import BEAT_CHECK, BEAT_TAG, messages_of
-from .database import database_alias
 from .findings import Finding, fail, ok, warn
+from .surroundings import BEAT_CHECK, database_alias, messages_of
 
 DUE_WARNING, DUE_ERROR = timedelta(seconds=30), timedelta(minutes=5)
 """Tolerated delay of the most overdue delivery, unless a few sweeps take longer."""

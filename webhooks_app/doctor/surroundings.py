@@ -1,22 +1,28 @@
-"""Examination of the settings, the transport with its address guard, and the wake-up."""
+"""Examination of everything around the delivery: settings, transport, address guard, wake-up, and the database."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 
 from django.conf import settings as django_settings
 from django.core import checks
+from django.db import DatabaseError, InterfaceError, connections, router
+from django.db.migrations.executor import MigrationExecutor
 from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
-from ..conf import LANGUAGE, checks_language, configured_transport, transport_options
+from ..conf import CHECKS_TAG, LANGUAGE, checks_language, configured_transport, transport_options
+from ..database.clock import DatabaseClock
+from ..database.dialects import dialect_of
+from ..models import Delivery
 from ..transport import AddressGuard, TransportError
 from ..wake.base import chosen_wake
-from .findings import Finding, Level, fail, ok
+from .findings import Finding, Level, fail, ok, warn
 
-TAG = "webhooks"
 OURS = "webhooks_app."
-BEAT_CHECK, BEAT_TAG = "webhooks_app.W003", "webhooks_beat"
+BEAT_CHECK = "webhooks_app.W003"
 
 MUST_REFUSE = (
     "0.0.0.0",  # noqa: S104 - an address that must be refused
@@ -48,10 +54,15 @@ MUST_REFUSE = (
 METADATA = frozenset(("100.100.100.200", "168.63.129.16", "169.254.169.254", "fd00:ec2::254"))
 """Metadata services of clouds, which return a machine's credentials. Webhooks never need them."""
 
+KEYS_CHECK = "webhooks_app.W009"
+
+CLOCK_WARNING, CLOCK_ERROR = timedelta(seconds=2), timedelta(seconds=60)
+"""Receivers reject signatures with a time that is minutes off. Smaller differences make the log misleading."""
+
 
 def examine_settings(name: str) -> Iterator[Finding]:
     """Yield the messages of this app's system checks, except the one about beat."""
-    messages = of_app(messages_of(TAG))
+    messages = of_app(messages_of(CHECKS_TAG))
     yield from map(of_check, messages)
     if not messages:
         yield ok(name, _("All system checks of this app pass."))
@@ -59,8 +70,10 @@ def examine_settings(name: str) -> Iterator[Finding]:
 
 def examine_deployment(name: str) -> Iterator[Finding]:
     """Yield the messages of `check --deploy`, including Django's own; with DEBUG, a single remark."""
-    known = messages_of(TAG)
-    messages = [message for message in messages_of(TAG, checks.Tags.security, deploy=True) if message not in known]
+    known = messages_of(CHECKS_TAG)
+    messages = [
+        message for message in messages_of(CHECKS_TAG, checks.Tags.security, deploy=True) if message not in known
+    ]
     if not messages:
         yield ok(name, _("`manage.py check --deploy` reports nothing else."))
     elif django_settings.DEBUG:
@@ -129,3 +142,53 @@ def examine_guard(name: str) -> Iterator[Finding]:
             found = _("%(refused)d of %(number)d internal test addresses are refused; the settings allow %(networks)s.")
         numbers = {"refused": len(MUST_REFUSE) - len(reachable), "number": len(MUST_REFUSE)}
         yield ok(name, found % {**numbers, "networks": networks})
+
+
+def examine_database(name: str) -> Iterator[Finding]:
+    connection = connections[database_alias()]
+    try:
+        executor = MigrationExecutor(connection)
+    except (DatabaseError, InterfaceError) as error:
+        found = _("The database does not answer: %(error)s") % {"error": str(error).strip()}
+        yield fail(name, found, _("Start it, or fix DATABASES."))
+        return
+    leaves = [node for node in executor.loader.graph.leaf_nodes() if node[0] == "webhooks_app"]
+    if executor.migration_plan(leaves):
+        yield fail(name, _("The tables do not match this version."), _("Run `manage.py migrate webhooks_app`."))
+    else:
+        found = _("%(database)s (%(alias)s) answers and has the tables.")
+        yield ok(name, found % {"database": connection.display_name, "alias": connection.alias})
+
+
+def examine_clock(name: str) -> Iterator[Finding]:
+    """Compare this machine's clock, which signatures use, with that of the database, which due times use."""
+    if dialect_of(database_alias()).now_sql is None:
+        found = _("%(database)s uses this machine's clock.")
+        yield ok(name, found % {"database": connections[database_alias()].display_name})
+        return
+    asked, started = datetime.now(UTC), time.monotonic()
+    database = DatabaseClock(database_alias())()
+    took = timedelta(seconds=time.monotonic() - started)
+    ahead = max(timedelta(), abs(asked + took / 2 - database) - took / 2)
+    found = _("This machine and the database are %(seconds).1f s apart.") % {"seconds": ahead.total_seconds()}
+    hint = _("Synchronize both clocks by NTP: receivers reject signatures with a time that is minutes off.")
+    if ahead <= CLOCK_WARNING:
+        yield ok(name, found)
+    else:
+        yield (warn if ahead <= CLOCK_ERROR else fail)(name, found, hint)
+
+
+def examine_keys(name: str) -> Iterator[Finding]:
+    """Yield the messages of this app's checks of the database, which `migrate` runs. One decrypts stored secrets."""
+    messages = of_app(messages_of(checks.Tags.database, databases=[database_alias()]))
+    for message in messages:
+        is_about_keys = message.id == KEYS_CHECK
+        yield fail(name, str(message.msg), str(message.hint)) if is_about_keys else of_check(message)
+    if KEYS_CHECK in django_settings.SILENCED_SYSTEM_CHECKS:
+        yield ok(name, _("The stored secrets are not examined: %(check)s is silenced.") % {"check": KEYS_CHECK})
+    elif not any(message.id == KEYS_CHECK for message in messages):
+        yield ok(name, _("The encryption keys decrypt the stored secrets."))
+
+
+def database_alias() -> str:
+    return router.db_for_write(Delivery)
