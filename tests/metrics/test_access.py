@@ -13,7 +13,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.test import Client, RequestFactory
 from django.urls import reverse
 
-from webhooks_app.metrics.views import metrics
+from webhooks_app.metrics import metrics
 
 from .conftest import TOKEN
 

@@ -1,6 +1,6 @@
 """Base of the commands: results on stdout, everything else on stderr, and what several commands share.
 
-These are arguments, a progress bar, and the output of a delivery's attempts until it is finished.
+These are arguments, a progress bar, the output of a delivery's attempts until it is finished, and the end by a signal.
 
 Untrusted text is made safe for a terminal.
 """
@@ -10,11 +10,16 @@ from __future__ import annotations
 import getpass
 import json
 import os
+import signal
 import sys
+import threading
 import time
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from queue import SimpleQueue
+from types import FrameType
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -283,3 +288,43 @@ def _line(delivery: Delivery, attempt: DeliveryAttempt) -> str:
     status = "" if attempt.response_status is None else f" (status {attempt.response_status})"
     reason = f": {attempt.message}" if attempt.message else ""
     return f"attempt {attempt.number} of {delivery.max_attempts}: {attempt.get_result_display()}{status}{took}{reason}"
+
+
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+@contextmanager
+def stopped_by_signal(stop: Callable[[], None]) -> Iterator[None]:
+    """Call ``stop`` on the first SIGTERM or SIGINT. The next one raises KeyboardInterrupt.
+
+    ``stop`` runs in a separate thread: a signal handler interrupts the main thread and must not wait for a lock that
+    the main thread holds.
+    """
+    asked: SimpleQueue[bool] = SimpleQueue()
+
+    def wait_for_signal() -> None:
+        if asked.get():
+            stop()
+
+    def handle(signal_number: int, frame: FrameType | None) -> None:
+        for number in STOP_SIGNALS:
+            signal.signal(number, signal.default_int_handler)
+        asked.put(True)
+
+    threading.Thread(target=wait_for_signal, name="webhooks_app.stop", daemon=True).start()
+    with _signals_handled_by(handle):
+        yield
+    asked.put(False)
+
+
+@contextmanager
+def _signals_handled_by(handle: Callable[[int, FrameType | None], object]) -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield  # Only the main thread gets signals.
+        return
+    before = {number: signal.signal(number, handle) for number in STOP_SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from django.urls import path
 
-from .views import metrics
+from . import metrics
 
 urlpatterns = [path("", metrics, name="webhooks_metrics")]

@@ -16,8 +16,7 @@ from ...delivery.engine import Engine
 from ...maintenance.runner import MaintenanceRunner
 from ...models import Delivery
 from ...signals import attempt_made, delivery_given_up, delivery_succeeded
-from ..base import WebhooksCommand
-from ..stopping import stopped_by_signal
+from ..base import WebhooksCommand, stopped_by_signal
 
 SWITCH_SECONDS = 0.0005
 """The interpreter's switch interval. With the default of 5 ms, sending often waits that long for the maintenance."""

@@ -13,8 +13,7 @@ from django.core.management.color import Style
 from ...plurals import counted
 from ...protocol.json_data import format_time
 from ...receiver.local import Answers, ChallengeAnswer, LocalReceiver, Received
-from ..base import WebhooksCommand, printable
-from ..stopping import stopped_by_signal
+from ..base import WebhooksCommand, printable, stopped_by_signal
 
 FAILURE = 500
 

@@ -20,8 +20,7 @@ from ...models import Replay
 from ...operations import replays
 from ...plurals import counted
 from ...replays.runner import SHORTLY, advance, count
-from ..base import ProgressBar, WebhooksCommand, get_webhook
-from ..stopping import stopped_by_signal
+from ..base import ProgressBar, WebhooksCommand, get_webhook, stopped_by_signal
 
 UNITS = {"min": "minutes", "h": "hours", "d": "days"}
 
