@@ -22,6 +22,7 @@ from webhooks_app.transport.tls import tls_context
 
 from .receiver import OK, Peer, Receiver, receiving
 from .sending import answers, post, send
+from .test_native import in_child
 
 HOST = "hooks.example.com"
 RESOLVE = answers(hooks_example_com=["127.0.0.1"], other_example_com=["127.0.0.1"])
@@ -75,6 +76,18 @@ def test_a_connection_is_reused_for_the_next_request(sender: BaseTransport, good
         send(sender, post(good.url("/ok", HOST)))
 
     assert [received.connection for received in good.requests[1:]] == [good.requests[1].connection] * 2
+
+
+@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
+def test_a_forked_process_sends_nothing_on_the_connections_of_its_parent(sender: BaseTransport, good: Receiver) -> None:
+    for _ in range(2):
+        send(sender, post(good.url("/ok", HOST)))
+
+    assert in_child(lambda: send(sender, post(good.url("/ok", HOST))).response is not None)
+    assert send(sender, post(good.url("/ok", HOST))).response is not None
+
+    first, second, child, last = (received.connection for received in good.requests)
+    assert first == second == last != child
 
 
 def expired(authority: trustme.CA) -> ssl.SSLContext:
