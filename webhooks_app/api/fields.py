@@ -32,8 +32,6 @@ Shown = Callable[[], Mapping[str, Any]]
 
 Row = TypeVar("Row")
 
-MOMENT_EXPECTED = "Give a time with a UTC offset, such as 2026-01-31T12:00:00Z."
-
 _LABEL = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 
 _LAST_LABEL = r"[A-Za-z]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
@@ -275,7 +273,7 @@ def parse_moment(value: Any) -> datetime:
             return moment.astimezone(UTC)
     except (ValueError, OverflowError):
         pass
-    raise ValueError(MOMENT_EXPECTED)
+    raise ValueError("Give a time with a UTC offset, such as 2026-01-31T12:00:00Z.")
 
 
 class MomentField(serializers.DateTimeField):

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import django_filters
 from django import forms
 from django.core.validators import EMPTY_VALUES
 from django.db.models import QuerySet
-from django.utils.dateparse import parse_datetime
 from rest_framework.exceptions import ValidationError
 from rest_framework.filters import BaseFilterBackend
 from rest_framework.pagination import BasePagination
@@ -28,6 +27,7 @@ from ..models.disclosure import UNREACHABLE
 from ..models.keyset import CURSOR_PATTERN, HORIZON, WHOLE, Bounds, Cursor, Parts, created_within, read_page
 from ..protocol.json_data import EARLIEST, LATEST
 from ..routing import subscribed_to
+from .fields import parse_moment
 
 CLOCK_TOLERANCE = timedelta(minutes=1)
 """Largest tolerated difference between the clock in an identifier and the database's, which sets ``created_at``."""
@@ -87,12 +87,9 @@ class MomentField(forms.CharField):
         if not text:
             return None
         try:
-            moment = parse_datetime(text)
-            if moment and moment.tzinfo:
-                return min(max(moment.astimezone(UTC), EARLIEST), LATEST)
-        except (ValueError, OverflowError):
-            pass
-        raise forms.ValidationError("Give a time with a UTC offset, such as 2026-01-31T12:00:00Z.")
+            return min(max(parse_moment(text), EARLIEST), LATEST)
+        except ValueError as error:
+            raise forms.ValidationError(str(error)) from None
 
 
 class MomentFilter(django_filters.Filter):
