@@ -45,8 +45,6 @@ from .parsers import StrictJsonParser, measure_body
 
 __all__ = ["Operation"]
 
-READ = ApiKey.Scope.WEBHOOKS_READ.value
-
 
 class OwnSchema:
     """The schema of a view, with the interface of DRF's `ViewInspector`; None without drf-spectacular.

@@ -18,10 +18,10 @@ from ..models import Delivery, DeliveryAttempt, Replay, Webhook
 from ..models.disclosure import UNREACHABLE
 from ..models.hold import SILENT, Hold, HoldReason, holds_of
 from ..models.keyset import WHOLE, Parts
-from ..operations.rights import REDELIVER
+from ..operations.rights import READ, REDELIVER
 from ..operations.sending import redeliver
 from ..reasons import ReasonText
-from .base import READ, ApiViewSet, Operation
+from .base import ApiViewSet, Operation
 from .fields import (
     BodySerializer,
     MomentField,

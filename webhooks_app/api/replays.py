@@ -17,8 +17,8 @@ from ..models import Replay, Webhook
 from ..models.limits import MAX_EVENT_TYPES, MAX_RATE
 from ..models.replay import LEAST_RATE
 from ..operations import replays
-from ..operations.rights import REPLAY
-from .base import READ, ApiViewSet, Operation
+from ..operations.rights import READ, REPLAY
+from .base import ApiViewSet, Operation
 from .fields import (
     BodySerializer,
     EventTypeField,

@@ -16,19 +16,20 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from ..exceptions import AlreadyInStateError, UnknownEventTypeError
-from ..models import ApiKey, AuditEntry, Delivery, Event, Webhook
+from ..models import AuditEntry, Delivery, Event, Webhook
 from ..models.keyset import Parts
 from ..models.webhook_secret import SECRET
 from ..operations import lifecycle, rights, rotation
 from ..operations.lifecycle import start_verification
 from ..operations.registration import describe_offer, register_webhook, update_webhook
+from ..operations.rights import READ, READ_EVENTS
 from ..operations.sending import send_test_event
 from ..owners import event_types_for, hidden_types
 from ..routing.preview import try_filter
 from ..routing.report import decide
 from . import serializers
 from .authentication import require_scope
-from .base import READ, ApiViewSet, Operation
+from .base import ApiViewSet, Operation
 from .deliveries import DeliverySerializer
 from .emission import (
     Emission,
@@ -43,8 +44,6 @@ from .idempotency import key_of
 from .lists import AuditFilter, DeliveryFilter, EventFilter, WebhookFilter, WholeListPagination
 
 __all__ = ["EventTypeViewSet", "EventViewSet", "WebhookViewSet"]
-
-READ_EVENTS = ApiKey.Scope.EVENTS_READ.value
 
 
 class WebhookViewSet(ApiViewSet):

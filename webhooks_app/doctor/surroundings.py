@@ -145,19 +145,25 @@ def examine_guard(name: str) -> Iterator[Finding]:
 
 
 def examine_database(name: str) -> Iterator[Finding]:
-    connection = connections[database_alias()]
     try:
-        executor = MigrationExecutor(connection)
+        is_current = has_tables()
     except (DatabaseError, InterfaceError) as error:
         found = _("The database does not answer: %(error)s") % {"error": str(error).strip()}
         yield fail(name, found, _("Start it, or fix DATABASES."))
         return
-    leaves = [node for node in executor.loader.graph.leaf_nodes() if node[0] == "webhooks_app"]
-    if executor.migration_plan(leaves):
+    if not is_current:
         yield fail(name, _("The tables do not match this version."), _("Run `manage.py migrate webhooks_app`."))
     else:
+        connection = connections[database_alias()]
         found = _("%(database)s (%(alias)s) answers and has the tables.")
         yield ok(name, found % {"database": connection.display_name, "alias": connection.alias})
+
+
+def has_tables() -> bool:
+    """Return True if the database has the tables of this version. It raises its own error if it does not answer."""
+    executor = MigrationExecutor(connections[database_alias()])
+    leaves = [node for node in executor.loader.graph.leaf_nodes() if node[0] == "webhooks_app"]
+    return not executor.migration_plan(leaves)
 
 
 def examine_clock(name: str) -> Iterator[Finding]:

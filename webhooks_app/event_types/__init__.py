@@ -7,6 +7,7 @@ from .operational import DELIVERY_GIVEN_UP as DELIVERY_GIVEN_UP
 from .operational import INTERNAL_EVENT_TYPES as INTERNAL_EVENT_TYPES
 from .operational import INTERNAL_NAMES as INTERNAL_NAMES
 from .operational import OPERATIONAL_EVENT_TYPES as OPERATIONAL_EVENT_TYPES
+from .operational import OPERATIONAL_NAMES as OPERATIONAL_NAMES
 from .operational import RETRY_NOTICE as RETRY_NOTICE
 from .operational import VERIFICATION as VERIFICATION
 from .operational import WEBHOOK_DISABLED as WEBHOOK_DISABLED

@@ -10,10 +10,9 @@ from django.utils.translation import gettext as _
 from ..exceptions import InvalidFilterError
 from ..protocol.json_data import dotted
 from .matching import Filter, Use
+from .operators import NUMBER
 
 Schema = Mapping[str, Any]
-
-NUMERIC = frozenset({"integer", "number"})
 
 UNIONS = ("anyOf", "oneOf", "allOf")
 """Keywords with a list of schemas. A field or type that one of them allows is accepted."""
@@ -106,7 +105,7 @@ def _own_types(schema: Schema) -> frozenset[str]:
     if "const" in schema or "enum" in schema or "type" not in schema:
         return frozenset()
     types = frozenset({schema["type"]} if isinstance(schema["type"], str) else schema["type"])
-    return types | NUMERIC if types & NUMERIC else types
+    return types | NUMBER if types & NUMBER else types
 
 
 def _missing(path: Sequence[str], schemas: Mapping[str, Schema]) -> str:

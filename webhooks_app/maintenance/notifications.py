@@ -20,7 +20,7 @@ from ..conf import settings
 from ..emission import Operational, emit_operational
 from ..event_types import (
     DELIVERY_GIVEN_UP,
-    OPERATIONAL_EVENT_TYPES,
+    OPERATIONAL_NAMES,
     WEBHOOK_DISABLED,
     WEBHOOK_FAILING,
     WEBHOOK_RECOVERED,
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("webhooks_app.health")
 
 AT_A_TIME = 500
-OUR_NAMES = frozenset(event_type.name for event_type in OPERATIONAL_EVENT_TYPES)
 
 Context: TypeAlias = dict[str, Any]
 
@@ -101,7 +100,7 @@ def emit_given_up(using: str, delivery_ids: Sequence[str]) -> None:
 
 def _given_up(deliveries: Sequence[Delivery]) -> Iterator[Operational]:
     for delivery in deliveries:
-        if delivery.event is None or delivery.event.type in OUR_NAMES:
+        if delivery.event is None or delivery.event.type in OPERATIONAL_NAMES:
             continue
         data = {
             "delivery_id": delivery.pk,

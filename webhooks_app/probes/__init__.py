@@ -9,8 +9,7 @@ import logging
 from collections.abc import Callable
 
 from django.contrib.auth.decorators import login_not_required
-from django.db import DatabaseError, InterfaceError, connections, router, transaction
-from django.db.migrations.executor import MigrationExecutor
+from django.db import DatabaseError, InterfaceError, connections, transaction
 from django.http import HttpRequest, JsonResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
@@ -18,32 +17,22 @@ from django.views.decorators.http import require_safe
 from ..database.clock import DatabaseClock
 from ..delivery.sql import oldest_due_at
 from ..doctor.delivery import DUE_ERROR, tolerated
-from ..models import Delivery, WorkerProcess
+from ..doctor.surroundings import database_alias, has_tables
+from ..models import WorkerProcess
 
 logger = logging.getLogger("webhooks_app.probes")
 
 
-def has_tables() -> bool:
-    """Return True if the database answers and has the tables of this version."""
-    executor = MigrationExecutor(connections[_using()])
-    leaves = [node for node in executor.loader.graph.leaf_nodes() if node[0] == "webhooks_app"]
-    return not executor.migration_plan(leaves)
-
-
 def has_workers() -> bool:
     """Return True if a worker has reported itself within a minute."""
-    return WorkerProcess.objects.using(_using()).running().exists()
+    return WorkerProcess.objects.using(database_alias()).running().exists()
 
 
 def is_punctual() -> bool:
     """Return True unless a sendable delivery has been due for 5 minutes."""
-    now = DatabaseClock(_using())()
-    due_at = oldest_due_at(_using(), now)
+    now = DatabaseClock(database_alias())()
+    due_at = oldest_due_at(database_alias(), now)
     return due_at is None or now - due_at < tolerated(DUE_ERROR)
-
-
-def _using() -> str:
-    return router.db_for_write(Delivery)
 
 
 View = Callable[[HttpRequest], JsonResponse]

@@ -16,6 +16,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from ..database.sql import concerns_rows, kind_of
+from ..event_types import OPERATIONAL_NAMES
 from ..exceptions import WebhookStateError
 from ..models import Delivery, Event, Replay, Webhook, WebhookHealth
 from ..models.audit import Action
@@ -27,7 +28,7 @@ from ..protocol.ids import first_id_at, last_id_like, order_of_creation, time_of
 from ..protocol.json_data import format_time
 from ..reasons import ReasonText
 from ..routing import Reason, RoutedEvent, concerns, is_subscribed
-from ..routing.admission import OPERATIONAL_NAMES, ROUTED, events_for, lasting_refusal
+from ..routing.admission import ROUTED, events_for, lasting_refusal
 
 logger = logging.getLogger("webhooks_app.replays")
 

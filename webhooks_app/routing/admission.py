@@ -25,7 +25,7 @@ from django.utils.translation import gettext_lazy as _
 
 from ..conf import parse_filter, settings
 from ..database.sql import Position
-from ..event_types import INTERNAL_NAMES, OPERATIONAL_EVENT_TYPES
+from ..event_types import INTERNAL_NAMES, OPERATIONAL_NAMES
 from ..event_types.base import NAME_PATTERN
 from ..exceptions import FilterBudgetError
 from ..filters import EMISSION_STEPS, WORKER_STEPS, Filter, Mismatch
@@ -43,8 +43,6 @@ MAX_REMEMBERED = 10_000
 
 _reported: set[tuple[str, int]] = set()
 """Webhooks and filters with a logged problem. A full memory starts anew."""
-
-OPERATIONAL_NAMES = frozenset(event_type.name for event_type in OPERATIONAL_EVENT_TYPES)
 
 ROUTED = models.Q(is_test=False) & ~models.Q(type__in=INTERNAL_NAMES)
 """A condition on events. It excludes tests and internal messages, which are addressed to one webhook."""
