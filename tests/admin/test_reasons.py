@@ -18,7 +18,8 @@ from webhooks_app.exceptions import InvalidEndpointError, UnknownEventTypeError,
 from webhooks_app.models import Replay, Webhook
 from webhooks_app.operations import replays
 from webhooks_app.operations.actors import PROJECT
-from webhooks_app.pages import forms, reasons
+from webhooks_app.pages import display, forms
+from webhooks_app.pages.display import translated
 from webhooks_app.protocol.handshake import refusal_of_answer
 from webhooks_app.reasons import TEMPLATES, ReasonText, as_stored, code_of, from_stored
 from webhooks_app.transport import errors
@@ -75,7 +76,7 @@ def german(monkeypatch):
         "Disabled by the operator.": "Vom Betreiber deaktiviert.",
         TEMPLATES["all_given_up"].many: "Seit %(days)s Tagen: %(number)s seit %(since)s UTC.",
     }
-    monkeypatch.setattr(reasons, "gettext", lambda template: words.get(template, template))
+    monkeypatch.setattr(display, "gettext", lambda template: words.get(template, template))
 
 
 @pytest.mark.parametrize(
@@ -88,7 +89,7 @@ def german(monkeypatch):
     ],
 )
 def test_a_stored_text_is_translated_when_it_is_shown(german, stored, shown):
-    assert reasons.translated(stored) == shown
+    assert translated(stored) == shown
 
 
 def test_every_code_is_used():
@@ -152,7 +153,7 @@ def test_a_reason_survives_its_storage(text):
     "stored", [":of_tomorrow", ':name_unknown {"name":"a"}', ":name_unknown {", ":name_unknown []"]
 )
 def test_an_unknown_reason_is_shown_as_it_is_stored(stored):
-    assert from_stored(stored) == reasons.translated(from_stored(stored)) == stored
+    assert from_stored(stored) == translated(from_stored(stored)) == stored
 
 
 def test_a_reason_that_is_too_long_is_stored_as_a_cut_text():
@@ -171,7 +172,7 @@ def test_a_refusal_of_a_replay_is_translated(owner, verb):
     with pytest.raises(WebhookStateError) as refused:
         getattr(replays, verb)(replay, actor=PROJECT)
     with translation.override("de"):
-        shown = reasons.translated(str(refused.value))
+        shown = translated(str(refused.value))
 
     assert shown.startswith(f"Die Nachsendung {replay.pk}")
     assert not {"is", "only", "can", "done", "replay"} & set(re.findall(r"\w+", shown))
@@ -201,7 +202,7 @@ def test_an_unknown_event_type_is_translated(name):
         registry.get(name)
 
     with translation.override("de"):
-        shown = reasons.translated(str(unknown.value))
+        shown = translated(str(unknown.value))
     assert not {"Unknown", "Did", "Known"} & set(shown.split())
 
 
@@ -218,7 +219,7 @@ def test_a_problem_of_json_in_a_filter_is_translated(owner, superuser: Page, set
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.message[:40])
 def test_an_error_of_the_transport_is_translated(error):
     with translation.override("de"):
-        assert reasons.translated(error.message) != error.message
+        assert translated(error.message) != error.message
 
 
 @pytest.mark.parametrize("url", REFUSED_URLS)
@@ -227,13 +228,13 @@ def test_the_refusal_of_a_url_is_translated(url):
         parse_endpoint(url, refused_networks=[ip_network("8.8.8.0/24")])
 
     with translation.override("de"):
-        assert reasons.translated(str(refused.value)) != str(refused.value)
+        assert translated(str(refused.value)) != str(refused.value)
 
 
 @pytest.mark.parametrize("reason", sorted({reason for _, reason in (*REFUSED_IPV4, *REFUSED_IPV6)}))
 def test_every_kind_of_a_refused_address_is_translated(reason):
     with translation.override("de"):
-        assert reasons.translated(reason) != reason
+        assert translated(reason) != reason
 
 
 BROKEN_CHUNKS = [
@@ -266,7 +267,7 @@ def test_the_refusal_of_a_handshake_is_translated(body, coding, problem):
     refusal = refusal_of_answer("abc", body, content_encoding=coding, body_problem=problem)
 
     with translation.override("de"):
-        shown = reasons.translated(refusal)
+        shown = translated(refusal)
     assert not {"The", "the", "is", "Answer"} & set(shown.split())
 
 

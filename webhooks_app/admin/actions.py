@@ -28,7 +28,7 @@ from ..error_reports import hide_values
 from ..operations.actors import BaseActor, lacking
 from ..operations.rights import AccessDeniedError
 from ..pages.confirmations import Confirmation, ReasonForm
-from ..pages.reasons import REFUSALS, as_form_error, refusal_of, refuse
+from ..pages.forms import REFUSALS, as_form_error, refusal_of, refuse
 from .audit import AuditedAdmin
 from .display import page_of
 from .owned import actor_of

@@ -21,7 +21,7 @@ from ..operations.rights import CREATE_KEY
 from ..owners import owners
 from ..pages.confirmations import API_KEY, last_uses
 from ..pages.form_fields import NEVER_EXPIRES, ExpiryField
-from ..pages.reasons import RefusableForm
+from ..pages.forms import RefusableForm
 from .display import WideCheckboxes, time_of
 from .export import ExportingAdmin, account_of
 from .filters import CreatedFilter, OwnerFilter

@@ -28,9 +28,8 @@ from ..maintenance.rollups.recent import QUEUED, SPANS
 from ..models import MaintenanceJob, QueueEntry, Webhook, WebhookHealth
 from ..models.health import Standing
 from ..owners import owners
-from ..pages.display import moment, percent
+from ..pages.display import moment, percent, translated
 from ..pages.health import failing_for
-from ..pages.reasons import translated
 from ..reasons import code_of
 from .display import shows_deliveries
 from .export import ROWS_PER_PAGE, ExportingAdmin, Rows, account_of, shown_account_of

@@ -33,8 +33,7 @@ from ..pages.confirmations import REPLAY as CONFIRMATIONS
 from ..pages.confirmations import pending_of_replays
 from ..pages.display import breakable, moment
 from ..pages.filters import moment_field
-from ..pages.forms import GroupedCheckboxes, event_type_choices
-from ..pages.reasons import REFUSALS, as_form_error
+from ..pages.forms import REFUSALS, GroupedCheckboxes, as_form_error, event_type_choices
 from ..pages.replays import failing_sentences, latest_of, moved_start, status_in_words
 from .actions import ActingAdmin, explaining
 from .display import WideCheckboxes, deliveries_url, link_to, page_of, shown_transcript, shows_deliveries, time_of

@@ -21,8 +21,7 @@ from ..operations.lifecycle import start_verification
 from ..operations.registration import update_webhook
 from ..operations.sending import send_test_event
 from ..pages.confirmations import WEBHOOK, pending_of_webhooks
-from ..pages.forms import RotationForm, TestEventForm, TryFilterForm
-from ..pages.reasons import REFUSALS, as_form_error
+from ..pages.forms import REFUSALS, RotationForm, TestEventForm, TryFilterForm, as_form_error
 from ..pages.shown_once import shown_by_first
 from ..routing.admission import events_for
 from ..routing.preview import preview_filter, try_filter

@@ -20,11 +20,10 @@ from ..models.health import Standing
 from ..models.status import REQUESTED
 from ..owners import event_types_for
 from ..pages import health
-from ..pages.display import MAX_URL, breakable, delivery_rows, moment
+from ..pages.display import MAX_URL, breakable, delivery_rows, moment, translated
 from ..pages.explanation import state_of_handshake, waiting_for, why
 from ..pages.form_fields import SecretField
 from ..pages.forms import WebhookOptions
-from ..pages.reasons import translated
 from . import charts
 from .display import deliveries_url, delivery_urls, shown_transcript, shows_deliveries
 from .overview import window_of, windows

@@ -27,8 +27,7 @@ from ..models import Delivery, Webhook
 from ..models.health import Standing
 from ..operations.registration import create_webhook, update_webhook
 from ..operations.rights import REGISTER_WEBHOOK
-from ..pages.display import MAX_URL, breakable, moment, state_of
-from ..pages.reasons import translated
+from ..pages.display import MAX_URL, breakable, moment, state_of, translated
 from ..reasons import code_of
 from . import webhook_page
 from .actions import MAX_CRUMB

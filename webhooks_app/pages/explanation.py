@@ -11,8 +11,7 @@ from django.utils.translation import gettext
 from ..models import Delivery, DeliveryAttempt
 from ..models.disclosure import UNREACHABLE
 from ..models.hold import HoldReason, holds_of
-from .display import DeliveryUrl, in_time, link_to_delivery, moment
-from .reasons import translated
+from .display import DeliveryUrl, in_time, link_to_delivery, moment, translated
 
 MAX_DELAYS = 12
 

@@ -1,4 +1,4 @@
-"""Forms of all pages: the options of a webhook, filters to try, test events, rotations."""
+"""Forms of all pages: the options of a webhook, filters to try, test events, rotations, and refused operations."""
 
 from __future__ import annotations
 
@@ -8,25 +8,73 @@ from typing import Any, ClassVar, NamedTuple, cast
 
 from django import forms
 from django.contrib import messages
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..conf import known_signatures, settings
 from ..event_types import EventTypeRegistry, registry
-from ..exceptions import InvalidEventDataError
+from ..exceptions import InvalidEventDataError, WebhooksError
 from ..models import Webhook
 from ..models.limits import MAX_SECRET_OVERLAP
 from ..models.webhook_secret import SECRET
 from ..operations import rotation
 from ..operations.actors import BaseActor
+from .display import translated
 from .form_fields import NEW_PUBLIC_KEY, BoundedJSONField, ChoiceFields, without_reordering
-from .reasons import RefusableForm, translated
 from .shown_once import new_submission
 
 NOT_SAVED = ("headers", "basic_auth", "basic_password", "removes_signatures")
 """Fields that are not columns of a webhook."""
 
 Choices = list[tuple[str, list[tuple[str, str]]]]
+
+REFUSALS = (ValidationError, WebhooksError)
+"""Errors of refused operations. Django handles missing permissions."""
+
+_ATTRIBUTE = "_webhooks_refusal"
+
+
+class RefusableForm(forms.ModelForm):  # type: ignore[type-arg]
+    """A form that shows the refusal of an operation on valid input."""
+
+    refusal: ValidationError | None = None
+
+    def clean(self) -> dict[str, Any] | None:
+        cleaned = super().clean()
+        if self.refusal is not None:
+            self.add_error(None, self.refusal)
+        return cleaned
+
+    def _post_clean(self) -> None:
+        refused = {name: errors.copy() for name, errors in self.errors.items() if name in self.fields}
+        super()._post_clean()  # type: ignore[misc]
+        self.errors.update(refused)  # Replace the model's errors on fields that already have their own.
+
+    def add_error(self, field: str | None, error: Any) -> None:
+        super().add_error(field, _translated(error) if isinstance(error, ValidationError) else error)
+
+
+def as_form_error(error: Exception) -> ValidationError:
+    """Return a refusal as an error of a form, translated."""
+    return _translated(error if isinstance(error, ValidationError) else ValidationError(str(error)))
+
+
+def _translated(error: ValidationError) -> ValidationError:
+    if hasattr(error, "error_dict"):
+        return ValidationError({name: list(map(_translated, errors)) for name, errors in error.error_dict.items()})
+    found = [(text, each.code) for each in error.error_list for text in each.messages]
+    return ValidationError([ValidationError(translated(text), code=code) for text, code in found])
+
+
+def refuse(request: HttpRequest, error: Exception) -> None:
+    """Store an operation's error for the form, which shows it when the request is processed again."""
+    setattr(request, _ATTRIBUTE, as_form_error(error))
+
+
+def refusal_of(request: HttpRequest) -> ValidationError | None:
+    return getattr(request, _ATTRIBUTE, None)
 
 
 def event_type_choices(event_types: EventTypeRegistry) -> Choices:

@@ -39,7 +39,7 @@ from ..operations.portal_links import LinkSession
 from ..operations.rights import CREATE_KEY, REGISTER_WEBHOOK, UPDATE_WEBHOOK, VIEW_WEBHOOKS, Right
 from ..owners import Access, owners, parse_key
 from ..pages.confirmations import Confirmation, ReasonForm
-from ..pages.reasons import REFUSALS, as_form_error
+from ..pages.forms import REFUSALS, as_form_error
 from .visits import Visit, begin, is_framed, with_csrf
 
 __all__ = ["AccountPage", "FormPage", "SafePage", "WebhookFormPage"]

@@ -28,9 +28,8 @@ from ..owners import event_types_for
 from ..pages.display import delivery_rows
 from ..pages.explanation import state_of_handshake, waiting_for, why
 from ..pages.form_fields import SecretField
-from ..pages.forms import GroupedCheckboxes, WebhookOptions, event_type_choices
+from ..pages.forms import GroupedCheckboxes, WebhookOptions, as_form_error, event_type_choices
 from ..pages.health import sentences, why_paused
-from ..pages.reasons import as_form_error
 from ..pages.shown_once import new_submission, show_once, shown_by_first
 from ..pages.transcript import transcript
 from ..routing.preview import preview_filter

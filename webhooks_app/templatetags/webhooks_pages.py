@@ -8,8 +8,7 @@ from __future__ import annotations
 from django import template
 from django.apps import apps
 
-from ..pages.display import PARTS_OF_TYPE, breakable, coloured, moment
-from ..pages.reasons import translated
+from ..pages.display import PARTS_OF_TYPE, breakable, coloured, moment, translated
 
 register = template.Library()
 register.filter(breakable)
