@@ -17,7 +17,8 @@ from demo_data.rebuild import rebuild
 from demo_data.webhooks import NAME_PREFIX
 from demo_data.writing import Size, make_demo_data
 from webhooks_app.conf import settings
-from webhooks_app.maintenance.rollups.recent import sum_up
+from webhooks_app.maintenance.jobs import WEBHOOKS_AT_A_TIME
+from webhooks_app.maintenance.rollups.recent import pack, sum_up
 from webhooks_app.models import (
     ApiKey,
     AuditEntry,
@@ -180,10 +181,11 @@ def _add_references() -> None:
 
 def _note_health(times: int) -> None:
     """Store the recent results of all webhooks, and the problems that their failed attempts would have become."""
-    now, ids = timezone.now(), list(Webhook.objects.values_list("pk", flat=True))
+    now, ids = timezone.now(), list(Webhook.objects.order_by("pk").values_list("pk", flat=True))
     WebhookHealth.objects.update(given_up_count=F("given_up_count") * times)
-    for start in range(0, len(ids), 500):
-        sum_up("default", ids[start : start + 500], now)
+    for place, start in enumerate(range(0, len(ids), WEBHOOKS_AT_A_TIME)):
+        some = ids[start : start + WEBHOOKS_AT_A_TIME]
+        pack("default", place, some, sum_up("default", some, now))
     failed = DeliveryAttempt.objects.exclude(result=DeliveryAttempt.Result.SUCCEEDED).order_by()
     grouped = failed.values_list("delivery__webhook", "result", "response_status").annotate(
         Count("pk"), Min("started_at"), Max("started_at")

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser
 from playwright.sync_api import Page as Tab
 
 from webhooks_app.maintenance.jobs import gauge
-from webhooks_app.maintenance.rollups.recent import sum_up
+from webhooks_app.maintenance.rollups.recent import pack, sum_up
 from webhooks_app.models import ApiKey, AuditEntry, MaintenanceJob, QueueEntry, Webhook
 from webhooks_app.operations.actors import PROJECT
 from webhooks_app.operations.registration import update_webhook
@@ -79,7 +79,7 @@ def save(*checked: str, **fields: str) -> Callable[[Tab], None]:
 
 def receivers() -> str:
     ids = list(Webhook.objects.order_by("pk").values_list("pk", flat=True))
-    sum_up(DEFAULT_DB_ALIAS, ids, timezone.now())
+    pack(DEFAULT_DB_ALIAS, 0, ids, sum_up(DEFAULT_DB_ALIAS, ids, timezone.now()))
     return url("receivers_changelist", query="?window=week")
 
 

@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, expect
 from tests.maintenance.rollups.conftest import make_tally
 from webhooks_app import emit
 from webhooks_app.maintenance.rollups.folding import fold
-from webhooks_app.maintenance.rollups.recent import sum_up
+from webhooks_app.maintenance.rollups.recent import pack, sum_up
 from webhooks_app.models import Delivery, DeliveryAttempt, Event, Replay, Webhook, WebhookHealth
 from webhooks_app.operations.actors import StaffMember
 from webhooks_app.operations.lifecycle import disable
@@ -147,7 +147,8 @@ def complained_about(amina: Any) -> Event:
     slow = {"succeeded_at_once": 25, "ms_5000": 25, "ms_sum": 100_000}
     make_tally(timezone.now(), **{webhook.pk: failed, fine.pk: slow})
     fold(DEFAULT_DB_ALIAS)
-    sum_up(DEFAULT_DB_ALIAS, [webhook.pk, fine.pk], timezone.now())
+    both = [webhook.pk, fine.pk]
+    pack(DEFAULT_DB_ALIAS, 0, both, sum_up(DEFAULT_DB_ALIAS, both, timezone.now()))
     make_problem(webhook, 500)
     return event
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import islice
+from itertools import chain, count, islice
 from typing import Any, NamedTuple
 
 from django import forms
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.views.main import PAGE_VAR
-from django.db.models import Case, F, FloatField, Q, QuerySet, Value, When
-from django.db.models.fields.json import KeyTextTransform, KeyTransform
-from django.db.models.functions import Cast
+from django.db.models import QuerySet
 from django.http import HttpRequest, QueryDict
 from django.template.response import TemplateResponse
 from django.utils import timezone
@@ -25,8 +23,9 @@ from django.utils.translation import gettext_lazy as _
 
 from ..maintenance.rollups.reading import Window
 from ..maintenance.rollups.recent import QUEUED, SPANS
-from ..models import MaintenanceJob, QueueEntry, Webhook, WebhookHealth
+from ..models import MaintenanceJob, QueueEntry, RecentResults, Webhook, WebhookHealth
 from ..models.health import Standing
+from ..models.rollup import EVERY_WEBHOOK
 from ..owners import owners
 from ..pages.display import moment, percent, translated
 from ..pages.health import failing_for
@@ -35,7 +34,7 @@ from .display import shows_deliveries
 from .export import ROWS_PER_PAGE, ExportingAdmin, Rows, account_of, shown_account_of
 from .filters import OwnerForm
 from .overview import TITLES
-from .owned import found_owners, knows_owners, own_rows
+from .owned import found_owners, knows_owners, own_ids, own_rows
 from .sidebar import PageAdmin, views_webhooks
 from .webhook_health import FAILS_AFTER
 
@@ -47,6 +46,12 @@ MIN_DELIVERIES = 10
 
 MAX_QUEUED = 5000
 """The most queued deliveries that a page counts. With more, it shows the numbers that a worker has summed up."""
+
+MAX_CHOSEN, EXAMINED = 2000, 200
+"""The most webhooks that an index finds, to be sorted, and the number that is examined at a time in the order."""
+
+MAX_FAILING = 5000
+"""The most failing webhooks that are sorted by the start of their failure; those that began last are left out."""
 
 WORST = "errors"
 
@@ -62,10 +67,10 @@ class ReceiversForm(OwnerForm):
 
 
 class Column(NamedTuple):
-    """A column by which the list can be sorted: its title, and its order for a span of time."""
+    """A column by which the list can be sorted, and the figure of a span of time whose column it is, if any."""
 
     title: Any
-    order: Callable[[Window, datetime], Any]
+    figure: str = ""
     is_number: bool = True
 
 
@@ -128,43 +133,15 @@ EXPORTED: Mapping[str, Any] = {
 }
 
 
-def _number(name: str, figures: Any = "health__recent") -> Cast:
-    return Cast(KeyTextTransform(name, figures), FloatField())
-
-
-def _recent(window: Window, name: str) -> Cast:
-    return _number(name, KeyTransform(window.value, "health__recent"))
-
-
-def _figure(name: str) -> Callable[[Window, datetime], Any]:
-    return lambda window, now: _recent(window, name)
-
-
-def _worst(window: Window, now: datetime) -> Case:
-    """Return the lower bound of the error rate, for webhooks with enough deliveries or failing for long enough."""
-    is_enough = Q(enough__gte=MIN_DELIVERIES) | Q(health__failing_since__lte=now - FAILS_AFTER)
-    return Case(When(is_enough, then=_recent(window, "worst")))
-
-
-def _gravity() -> Case:
-    """Return the place of the shown state, from failing to healthy."""
-    conditions = enumerate(Standing.conditions().values())
-    return Case(*(When(is_it, then=Value(place)) for place, is_it in conditions), output_field=FloatField())
-
-
-def _owner(window: Window, now: datetime) -> F:
-    return F(f"owner__{owners().name_field}")
-
-
 COLUMNS: Mapping[str, Column] = {
-    "owner": Column(_("Account"), _owner, is_number=False),
-    "state": Column(_("State"), lambda window, now: _gravity(), is_number=False),
-    WORST: Column(_("Error rate"), _worst),
-    "volume": Column(_("Deliveries"), _figure("finished")),
-    "p50": Column(_("Median (ms)"), _figure("p50")),
-    "p95": Column(_("95th percentile (ms)"), _figure("p95")),
-    "queued": Column(_("Queued"), lambda window, now: _number(QUEUED)),
-    "failing": Column(_("Failing"), lambda window, now: F("health__failing_since"), is_number=False),
+    "owner": Column(_("Account"), is_number=False),
+    "state": Column(_("State"), is_number=False),
+    WORST: Column(_("Error rate"), "worst"),
+    "volume": Column(_("Deliveries"), "finished"),
+    "p50": Column(_("Median (ms)"), "p50"),
+    "p95": Column(_("95th percentile (ms)"), "p95"),
+    "queued": Column(_("Queued")),
+    "failing": Column(_("Failing"), is_number=False),
 }
 
 ASCENDING = ("owner", "state", "failing")
@@ -178,12 +155,12 @@ class ReceiversPage(ExportingAdmin, PageAdmin):
         return views_webhooks(request) and shows_deliveries(request)
 
     def show(self, request: HttpRequest) -> TemplateResponse:
-        query, now = _query(request), timezone.now()
-        sort = str(query["sort"])
+        query = _query(request)
         form = _form(request)
         window, page = _window(query), _page(query)
         first = (page - 1) * PER_PAGE
-        ids = list(_sorted_ids(self._matching(request, form), sort, window, now)[first : first + PER_PAGE + 1])
+        end = first + PER_PAGE + 1
+        ids = list(islice(self._order(request, form, limit=end).ids(), first, end))
         rows, is_queue_counted = _rows(ids[:PER_PAGE], window)
         context = {
             "title": gettext("Receivers"),
@@ -208,19 +185,27 @@ class ReceiversPage(ExportingAdmin, PageAdmin):
         if not form.is_valid():
             raise IncorrectLookupParameters
         window = _window(query)
-        ids = _sorted_ids(self._matching(request, form), str(query["sort"]), window, timezone.now())
+        ids = self._order(request, form).ids()
         values = {name: of for name, of in EXPORTED.items() if name != "account" or knows_owners(request)}
         return Rows(_pages(ids, window), values, _changed(query, **{PAGE_VAR: None}))
 
-    def _matching(self, request: HttpRequest, form: ReceiversForm) -> QuerySet[Any]:
-        found: QuerySet[Any] = own_rows(request, Webhook.objects.existing())
+    def _order(self, request: HttpRequest, form: ReceiversForm, limit: int | None = None) -> _Order:
+        query = _query(request)
+        data = form.cleaned_data if form.is_valid() else {}
+        found: QuerySet[Any] = own_rows(request, Webhook.objects.existing()).order_by()
         if not form.is_valid():
-            return found.none()
-        if state := form.cleaned_data["state"]:
-            found = found.filter(Standing.conditions()[Standing(state)])
-        if owner := form.cleaned_data.get("owner"):
+            found = found.none()
+        if owner := data.get("owner"):
             found = found.filter(owner__in=found_owners(owner))
-        return found
+        return _Order(
+            found=found,
+            state=Standing(data["state"]) if data.get("state") else None,
+            is_narrow=bool(owner) or not form.is_valid() or own_ids(request) is not None,
+            sort=str(query["sort"]),
+            window=_window(query),
+            limit=limit,
+            now=timezone.now(),
+        )
 
 
 def _form(request: HttpRequest) -> ReceiversForm:
@@ -276,18 +261,125 @@ def _page(query: QueryDict) -> int:
     return max(1, min(int(text[:6]), MAX_PAGE)) if text.isascii() and text.isdecimal() else 1
 
 
-def _sorted_ids(found: QuerySet[Any], sort: str, window: Window, now: datetime) -> QuerySet[Any]:
-    """Return the sorted identifiers of the webhooks. Those without a value are last.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Order:
+    """The order of the list, in which webhooks without a value are last, and the newest of equal ones is first.
 
-    The database does not sort whole rows, because it would write those of thousands of webhooks to a disk.
+    It reads the results of all webhooks from a few rows, and then only the webhooks that it yields and some more.
     """
-    column = COLUMNS[sort.removeprefix("-")]
-    if column is COLUMNS[WORST]:
-        found = found.alias(enough=_recent(window, "finished"))
-    found = found.alias(sorted_by=column.order(window, now))
-    value = F("sorted_by")
-    order = value.desc(nulls_last=True) if sort.startswith("-") else value.asc(nulls_last=True)
-    return found.order_by(order, "-pk").values_list("pk", flat=True)
+
+    found: QuerySet[Any]
+    state: Standing | None
+    is_narrow: bool
+    """Whether ``found`` has only the webhooks of some accounts."""
+    sort: str
+    window: Window
+    limit: int | None
+    now: datetime
+
+    def ids(self) -> Iterator[str]:
+        name = self.sort.removeprefix("-")
+        if name == "owner":
+            return chain.from_iterable(map(self._matching, self._by_owner()))
+        if name != "state":
+            return self._in_state(self.state, self._values(name))
+        states: Sequence[Standing | None] = [self.state] if self.state else self._sorted(Standing.conditions())
+        webhooks = dict.fromkeys(_summed_up(QUEUED))
+        return chain.from_iterable(self._in_state(state, webhooks) for state in states)
+
+    def _sorted(self, names: Iterable[Any]) -> list[Any]:
+        return list(names)[:: -1 if self._is_descending else 1]
+
+    @property
+    def _is_descending(self) -> bool:
+        return self.sort.startswith("-")
+
+    def _by_owner(self) -> Iterator[Sequence[str]]:
+        """Yield some webhooks at a time, sorted by the names of their accounts. Those of the platform are last."""
+        few = self._few(self.state)
+        found = self.found if few is None else self.found.filter(pk__in=few)
+        name = f"owner__{owners().name_field}"
+        named = found.filter(**{f"{name}__isnull": False}).order_by(f"-{name}" if self._is_descending else name, "-pk")
+        for each in (named, found.filter(owner=None).order_by("-pk")):
+            ids = each.values_list("pk", flat=True)
+            if self.limit is None:
+                yield list(ids)
+                continue
+            for start in count(0, EXAMINED):
+                yield (some := list(ids[start : start + EXAMINED]))
+                if len(some) < EXAMINED:
+                    break
+
+    def _values(self, name: str) -> dict[str, Any]:
+        """Return each webhook that has been summed up, with the value by which it is sorted, or None."""
+        if name == "queued":
+            return _summed_up(QUEUED)
+        results = _summed_up(self.window.value)
+        if name == "failing":
+            return dict.fromkeys(results) | _failing(self.now)
+        figure = COLUMNS[name].figure
+        longer = _failing(self.now - FAILS_AFTER) if name == WORST else {}
+        return {
+            pk: figures.get(figure)
+            if figures and (name != WORST or pk in longer or figures["finished"] >= MIN_DELIVERIES)
+            else None
+            for pk, figures in results.items()
+        }
+
+    def _few(self, state: Standing | None) -> Collection[str] | None:
+        """Return all webhooks in this state and maybe others, if an index finds them and they are few."""
+        found = self.found
+        if not self.is_narrow:
+            if state is Standing.FAILING:
+                return _failing(self.now)
+            if state in (None, Standing.HEALTHY):
+                return None
+            if state is Standing.UNUSED:
+                used = _summed_up(Window.WEEK.value)
+                few = [pk for pk in self._all(used) if not used.get(pk)]
+                return few if len(few) <= MAX_CHOSEN else None
+            found = found.filter(Standing.conditions()[state])
+        few = list(found.values_list("pk", flat=True)[: MAX_CHOSEN + 1])
+        return few if len(few) <= MAX_CHOSEN else None
+
+    def _in_state(self, state: Standing | None, values: Mapping[str, Any]) -> Iterator[str]:
+        """Yield the sorted webhooks in this state, or all."""
+        ids = self._few(state)
+        candidates = self._by_value(self._all(values) if ids is None else ids, values)
+        for start in range(0, len(candidates), EXAMINED):
+            yield from self._matching(candidates[start : start + EXAMINED], state)
+
+    def _all(self, summed_up: Collection[str]) -> set[str]:
+        """Return these webhooks and the newer ones."""
+        newer = self.found.filter(pk__gt=max(summed_up, default=EVERY_WEBHOOK))
+        return {*summed_up, *newer.values_list("pk", flat=True)}
+
+    def _matching(self, ids: Sequence[str], state: Standing | None = None) -> list[str]:
+        """Return which of these webhooks exist and are in this state, in the same order."""
+        state = state or self.state
+        found = self.found.filter(pk__in=ids)
+        # A join would read the whole table of the health of webhooks.
+        rows = found.only("status", "paused_at").prefetch_related("health") if state else found.only("pk")
+        matching = {webhook.pk for webhook in rows if state is None or Standing.of(webhook) is state}
+        return [pk for pk in ids if pk in matching]
+
+    def _by_value(self, ids: Iterable[str], values: Mapping[str, Any]) -> list[str]:
+        newest = sorted(ids, reverse=True)
+        known = [pk for pk in newest if values.get(pk) is not None]
+        unknown = [pk for pk in newest if values.get(pk) is None]
+        return [*sorted(known, key=lambda pk: values[pk], reverse=self._is_descending), *unknown]
+
+
+def _summed_up(part: str) -> dict[str, Any]:
+    """Return each webhook that has been summed up, with this part of its recent results, or None."""
+    rows = RecentResults.objects.order_by("pk").values_list("results__ids", f"results__{part}")
+    return {pk: results.get(pk) for ids, results in rows for pk in ids}
+
+
+def _failing(since: datetime) -> dict[str, datetime]:
+    """Return since when webhooks have been failing, of those that began before ``since``, the longest first."""
+    failing = WebhookHealth.objects.filter(failing_since__lte=since).order_by("failing_since")
+    return dict(failing.values_list("pk", "failing_since")[:MAX_FAILING])
 
 
 def _headings(query: QueryDict, *, with_owners: bool) -> list[Heading]:
@@ -302,10 +394,9 @@ def _headings(query: QueryDict, *, with_owners: bool) -> list[Heading]:
     return headings
 
 
-def _pages(ids: QuerySet[Any], window: Window) -> Iterator[Sequence[ReceiverRow]]:
-    """Yield the rows of these webhooks. Only some are in memory, and all identifiers where there are no cursors."""
-    read = ids.iterator(chunk_size=ROWS_PER_PAGE)
-    while some := list(islice(read, ROWS_PER_PAGE)):
+def _pages(ids: Iterator[str], window: Window) -> Iterator[Sequence[ReceiverRow]]:
+    """Yield the rows of these webhooks. Only some are in memory, and all identifiers."""
+    while some := list(islice(ids, ROWS_PER_PAGE)):
         yield _rows(some, window)[0]
 
 

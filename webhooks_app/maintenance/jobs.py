@@ -20,7 +20,7 @@ from django.db.models.functions import TruncMinute
 from ..database.clock import following
 from ..database.dialects import dialect_of
 from ..database.sql import concerns_rows, kind_of
-from ..models import MaintenanceJob, Problem, QueueEntry, Replay, Webhook
+from ..models import MaintenanceJob, Problem, QueueEntry, RecentResults, Replay, Webhook
 from ..models.audit import SYSTEM, acting
 from ..models.hold import HoldReason, reason_expression
 from ..protocol.json_data import format_time
@@ -29,7 +29,7 @@ from .filtering import evaluate_filters
 from .health import take_in, watch
 from .retention import delete_expired
 from .rollups.folding import TALLIES_AT_A_TIME, fold
-from .rollups.recent import sum_up
+from .rollups.recent import Recent, pack, sum_up
 
 logger = logging.getLogger("webhooks_app.maintenance")
 
@@ -178,32 +178,38 @@ def judge_health(using: str, now: datetime, facts: dict[str, Any]) -> float | No
 def sum_up_recent(using: str, now: datetime, facts: dict[str, Any]) -> float | None:
     """Sum up the recent results of the next webhooks. ``as_of`` is the time since which all are up to date."""
     began_at, after = time.monotonic(), facts.get("after", "")
+    place = facts.get("place", 0) if after else 0
     webhooks = Webhook.objects.using(using).existing().filter(pk__gt=after).order_by("pk")
     ids = list(webhooks.values_list("pk", flat=True)[:WEBHOOKS_AT_A_TIME])
     if not after:
         facts["round"] = format_time(now)
     try:
-        sum_up(using, ids, now)
+        found = sum_up(using, ids, now)
     except Exception as error:
         if not concerns_rows(error):
             raise
-        _sum_up_one_by_one(using, ids, now)
+        found = _sum_up_one_by_one(using, ids, now)
+    pack(using, place, ids, found)
     has_more = len(ids) == WEBHOOKS_AT_A_TIME
     facts["after"] = ids[-1] if has_more else ""
+    facts["place"] = place + 1
     if not has_more:
+        RecentResults.objects.using(using).filter(pk__gt=place).delete()
         facts["as_of"] = facts["round"]
     return max(LEAST_PAUSE_SECONDS if has_more else RECENT_SECONDS, (time.monotonic() - began_at) / RECENT_SHARE)
 
 
-def _sum_up_one_by_one(using: str, webhook_ids: Sequence[str], now: datetime) -> None:
+def _sum_up_one_by_one(using: str, webhook_ids: Sequence[str], now: datetime) -> Recent:
     """Sum up the webhooks whose rows can be read. The others are logged and skipped."""
+    found: Recent = {}
     for webhook_id in webhook_ids:
         try:
-            sum_up(using, [webhook_id], now)
+            found |= sum_up(using, [webhook_id], now)
         except Exception as error:
             if not concerns_rows(error):
                 raise
             logger.error("Results of webhook %s cannot be summed up: %s.", webhook_id, kind_of(error))  # noqa: TRY400
+    return found
 
 
 def resolve_problems(using: str, now: datetime, facts: dict[str, Any]) -> float | None:

@@ -698,6 +698,18 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name="RecentResults",
+            fields=[
+                ("place", models.PositiveIntegerField(primary_key=True, serialize=False)),
+                ("results", models.JSONField(default=dict)),
+            ],
+            options={
+                "verbose_name": "recent results",
+                "verbose_name_plural": "recent results",
+                "default_permissions": (),
+            },
+        ),
+        migrations.CreateModel(
             name="WebhookHealth",
             fields=[
                 (
@@ -1348,6 +1360,15 @@ class Migration(migrations.Migration):
                 fields=["paused_at"],
                 name="webhooks_webhook_paused",
                 only=models.Q(("paused_at__isnull", False)),
+                otherwise=(),
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="webhook",
+            index=webhooks_app.models.fields.PartialIndex(
+                fields=["status"],
+                name="webhooks_webhook_stopped",
+                only=models.Q(("status", "active"), _negated=True),
                 otherwise=(),
             ),
         ),

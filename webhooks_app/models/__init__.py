@@ -5,7 +5,7 @@ from .attempt import DeliveryAttempt
 from .audit import AuditEntry
 from .delivery import Delivery
 from .event import Event, EventReference, IdempotencyKey, StoredAnswer
-from .health import WebhookHealth
+from .health import RecentResults, WebhookHealth
 from .lane import QueueLane
 from .maintenance import MaintenanceJob, WorkerProcess, WorkerSession
 from .order import OrderNumber
@@ -31,6 +31,7 @@ __all__ = [
     "Problem",
     "QueueEntry",
     "QueueLane",
+    "RecentResults",
     "Replay",
     "Rollup",
     "SigningKey",

@@ -11,8 +11,8 @@ from django.utils import timezone
 from webhooks_app.maintenance import jobs
 from webhooks_app.maintenance.jobs import JOBS, run_due
 from webhooks_app.maintenance.rollups.folding import fold
-from webhooks_app.maintenance.rollups.recent import lower_bound, sum_up
-from webhooks_app.models import MaintenanceJob, Rollup, Webhook, WebhookHealth
+from webhooks_app.maintenance.rollups.recent import lower_bound, pack, sum_up
+from webhooks_app.models import MaintenanceJob, RecentResults, Rollup, Webhook, WebhookHealth
 
 from ...support.rows import emit_one, make_webhook
 from .conftest import NOW, make_tally
@@ -119,3 +119,18 @@ def test_the_job_reads_some_webhooks_at_a_time(monkeypatch: pytest.MonkeyPatch) 
     state = MaintenanceJob.objects.get(name=job.name)
     assert summed_up == [2, 3]
     assert (state.error, state.facts["after"], state.facts["as_of"]) == ("", "", state.facts["round"])
+    packed = RecentResults.objects.order_by("pk")
+    recent = {pk: day for row in packed for pk, day in row.results["day"].items()}
+    assert [pk for row in packed for pk in row.results["ids"]] == sorted(webhook.pk for webhook in webhooks)
+    assert recent == {webhook.pk: recent_of(webhook)["day"] for webhook in webhooks}
+
+
+@pytest.mark.django_db
+def test_the_rows_of_fewer_webhooks_are_deleted() -> None:
+    webhook, facts = make_webhook(None), dict[str, object]()
+    for place in range(3):
+        pack(DEFAULT_DB_ALIAS, place, [webhook.pk], {})
+
+    jobs.sum_up_recent(DEFAULT_DB_ALIAS, NOW, facts)
+
+    assert [row.results["ids"] for row in RecentResults.objects.all()] == [[webhook.pk]]

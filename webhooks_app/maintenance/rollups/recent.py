@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 from django.db.models import Count
 
 from ...database.sql import upsert
-from ...models import QueueEntry, Rollup, WebhookHealth
+from ...models import QueueEntry, RecentResults, Rollup, WebhookHealth
 from ...models.rollup import EVERY_WEBHOOK, OUTCOMES, RESPONSE_TIME
 from .folding import changing, names_in, sums_by
 from .reading import Counters, Window, spans
@@ -41,9 +41,13 @@ def figures(counters: Counters) -> dict[str, Any]:
     return found
 
 
-def sum_up(using: str, webhook_ids: Sequence[str], now: datetime) -> None:
-    """Store the recent results of these webhooks, and the numbers of their queued deliveries."""
-    found: dict[str, dict[str, Any]] = {webhook_id: {} for webhook_id in webhook_ids}
+Recent: TypeAlias = dict[str, dict[str, Any]]
+"""The recent results of webhooks: the figures of each span, and the number of queued deliveries."""
+
+
+def sum_up(using: str, webhook_ids: Sequence[str], now: datetime) -> Recent:
+    """Store the recent results of these webhooks, and the numbers of their queued deliveries. Return them."""
+    found: Recent = {webhook_id: {} for webhook_id in webhook_ids}
     for window in SPANS:
         rows = Rollup.objects.using(using).filter(spans(window, now))
         names = names_in(rows.filter(webhook_id=EVERY_WEBHOOK))
@@ -54,9 +58,18 @@ def sum_up(using: str, webhook_ids: Sequence[str], now: datetime) -> None:
     for webhook_id, number in queued.values_list("webhook").annotate(number=Count("pk")):
         found[webhook_id][QUEUED] = number
     _store(using, found)
+    return found
 
 
-def _store(using: str, found: dict[str, dict[str, Any]]) -> None:
+def pack(using: str, place: int, webhook_ids: Sequence[str], found: Recent) -> None:
+    """Store the recent results of these webhooks once more, together in the row of this place."""
+    parts = (*(window.value for window in SPANS), QUEUED)
+    results = {part: {pk: recent[part] for pk, recent in found.items() if part in recent} for part in parts}
+    rows = RecentResults.objects.using(using)
+    rows.update_or_create(pk=place, defaults={"results": {"ids": list(webhook_ids), **results}})
+
+
+def _store(using: str, found: Recent) -> None:
     health = WebhookHealth.objects.using(using)
     stored = dict(health.filter(pk__in=found).values_list("pk", "recent"))
     changed = [
