@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from django.core import mail
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
@@ -14,6 +15,7 @@ from webhooks_app.event_types import OPERATIONAL_EVENT_TYPES, registry
 from webhooks_app.exceptions import UnknownEventTypeError
 from webhooks_app.maintenance.notifications import emit_given_up
 from webhooks_app.models import Delivery, Event, Webhook
+from webhooks_app.transport import errors
 
 from ...delivery.conftest import ImpatientTransport, ManualClock, Receiver
 from ...support.rows import EVENT_TYPE, emit_one, make_webhook
@@ -48,6 +50,23 @@ def test_failing_recovery_and_disabling_of_a_webhook_emit_events(days, watcher):
     assert failing[1]["failing_since"] == recovered[1]["failed_since"]
     assert disabled[1].items() >= {**about, "reason": "Enough."}.items()
     assert set(Event.objects.values_list("owner", flat=True)) == {None}
+
+
+def test_no_event_notice_or_mail_tells_why_an_unverified_url_was_not_reached(days, watcher, settings):
+    settings.WEBHOOKS_RETRY_NOTICES = True
+    Webhook.objects.filter(pk=days.webhook.pk).update(status="pending", retry_notices=True)
+    days.webhook.refresh_from_db()
+    probes = [
+        Delivery.objects.queue(webhook=days.webhook, kind="verification"),
+        send_test_event(days.webhook, EVENT_TYPE),
+    ]
+
+    transport = ImpatientTransport(days.clock, errors.not_connected("redis.default.example"))
+    Engine(transport=transport, clock=days.clock).run_until_idle(await_retries=True)
+    days.look()
+
+    assert set(Delivery.objects.values_list("pk", "state")) == {(probe.pk, "given_up") for probe in probes}
+    assert (list(Event.objects.filter(is_test=False)), told_to(watcher), mail.outbox) == ([], [], [])
 
 
 def test_disabling_for_failing_emits_one_event(days, watcher):
