@@ -27,7 +27,7 @@ from .conftest import Page, shows, text
 pytestmark = pytest.mark.only_on("sqlite")
 
 NAME = "redis.default.example"
-VIEW = tuple(f"view_{model}" for model in ("webhook", "event", "delivery", "auditentry"))
+VIEW = tuple(f"view_{model}" for model in ("webhook", "event", "delivery", "auditentry", "replay", "problem"))
 CAUSES = [
     pytest.param(errors.name_unknown(NAME), "dns_error", id="unresolved"),
     pytest.param(errors.address_refused(NAME), "address_refused", id="refused"),
@@ -40,7 +40,7 @@ CAUSES = [
 @pytest.fixture
 def member(staff: Callable[..., Page]) -> Page:
     """A member of staff without the permission to manage all webhooks."""
-    return staff("berta", *VIEW)
+    return staff("berta", *VIEW, "test_webhook", "verify_webhook", "replay_webhook")
 
 
 @pytest.fixture
@@ -182,7 +182,8 @@ def walk(page: Page, webhook: Webhook) -> dict[str, bytes]:
     waiting += [f"{path}?o=-{column}" for path in lists for column in range(1, 4)]
     deliveries = reverse("admin:webhooks_app_delivery_changelist")
     waiting += [f"{deliveries}{pk}/change/" for pk in webhook.deliveries.values_list("pk", flat=True)]
-    waiting += [f"{deliveries}?kind__exact=all&{query}" for query in ("answer=timeout", "answer=5xx", "q=redis")]
+    filters = ("answer=timeout", "answer=5xx", "q=redis", "finished_after=2020-01-01", "finished_before=2030-01-01")
+    waiting += [f"{deliveries}?kind__exact=all&{query}" for query in filters]
     found: dict[str, bytes] = {}
     while waiting:
         url = waiting.pop()
@@ -240,8 +241,9 @@ def test_no_page_filter_or_order_tells_one_cause_from_another(
         set_cause(cause)
         pages.append(walk(member, unverified))
 
-    assert f"/admin/webhooks_app/delivery/{handshake.pk}/change/" in pages[0]
-    assert len(pages[0]) > 80
+    addresses = ("delivery/{handshake.pk}/change/", "replay/add/", "problem/impact/", "receivers/")
+    assert {f"/admin/webhooks_app/{each.format(handshake=handshake)}" for each in addresses} <= pages[0].keys()
+    assert len(pages[0]) > 200
     assert [url for url in pages[0] if pages[0][url] != pages[1].get(url)] == []
     assert pages[0].keys() == pages[1].keys()
     assert b"URL not reached" in b"".join(pages[0].values())
