@@ -12,6 +12,7 @@ import pytest
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.models import DeliveryAttempt
 
+from ..support.hanging_names import HangingNames
 from ..support.rows import emit_one, make_webhook
 from ..transport.receiver import receiving
 from ..transport.sending import transport
@@ -24,18 +25,6 @@ HANGING, EVENTS = 100, 20
 @pytest.fixture(params=["native", "requests"])
 def transport_name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
-
-
-class HangingNames:
-    """A resolver for which names beginning with "hang" hang until ``released`` is set."""
-
-    def __init__(self) -> None:
-        self.released = threading.Event()
-
-    def __call__(self, host: str, _port: int) -> list[str]:
-        if host.startswith("hang"):
-            self.released.wait(60)
-        return ["127.0.0.1"]
 
 
 @pytest.fixture

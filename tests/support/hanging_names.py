@@ -1,8 +1,9 @@
-"""Transports for which the names of some hosts hang, as with a name server that does not answer."""
+"""Transports and a resolver for which the names of some hosts hang, as with a name server that does not answer."""
 
 from __future__ import annotations
 
 import dataclasses
+import threading
 import time
 
 from webhooks_app.transport import TransportOptions
@@ -35,3 +36,15 @@ def _resolve(host: str, _port: int) -> list[str]:
         time.sleep(HANGING_SECONDS)
         raise OSError("no name server answers")
     return ["127.0.0.1"]
+
+
+class HangingNames:
+    """A resolver for which names beginning with "hang" hang until ``released`` is set."""
+
+    def __init__(self) -> None:
+        self.released = threading.Event()
+
+    def __call__(self, host: str, _port: int) -> list[str]:
+        if host.startswith("hang"):
+            self.released.wait(60)
+        return ["127.0.0.1"]

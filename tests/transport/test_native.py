@@ -13,6 +13,7 @@ import pytest
 
 from webhooks_app.transport import BaseTransport, Request
 
+from ..support.hanging_names import HangingNames
 from .receiver import OK, Peer, Receiver, receiving
 from .sending import post, send, transport
 
@@ -61,6 +62,26 @@ def test_slow_handshakes_do_not_delay_others(sender: BaseTransport) -> None:
     with receiving(act=lambda peer: peer.drip(record, 0.001)) as slow:
         stalled = [post(f"https://127.0.0.1:{slow.port}/", timeout_seconds=2.0) for _ in range(5)]
         assert min(longest_turn(sender, stalled) for _ in range(6)) < 0.01
+
+
+def test_hanging_names_do_not_delay_others(receiver: Receiver) -> None:
+    names = HangingNames()
+    sender = transport("native", resolve=names)
+    for number in range(20):
+        sender.start(post(f"https://hang{number}.test/", timeout_seconds=10.0))
+    sender.wait(0.1)
+
+    taken = []
+    for _ in range(20):
+        before = time.monotonic()
+        sender.start(quick := post(receiver.url()))
+        assert [exchange.request for exchange in sender.wait(5.0)] == [quick]
+        taken.append(time.monotonic() - before)
+
+    assert min(taken) < 0.01
+    assert sender.in_flight == 20
+    names.released.set()
+    sender.close()
 
 
 def test_an_answer_arrives_beside_stalled_handshakes(sender: BaseTransport, receiver: Receiver) -> None:
