@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from django.contrib.auth import get_user_model
 from django.db import DEFAULT_DB_ALIAS, connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
@@ -22,10 +23,12 @@ from webhooks_app.admin.display import deliveries_url
 from webhooks_app.emission import emit
 from webhooks_app.maintenance.rollups.folding import fold
 from webhooks_app.maintenance.rollups.reading import Counters, HeatRow, Point, Series, Window
-from webhooks_app.models import Delivery, Webhook, WorkerProcess
+from webhooks_app.models import Delivery, Rollup, Webhook, WorkerProcess
+from webhooks_app.models.rollup import id_of_account
 from webhooks_app.protocol.ids import first_id_at
 
-from .conftest import DATA, Page, text
+from ..support.plans import rows_read
+from .conftest import DATA, Page, shows, text
 from .test_content_security import InlineParts
 
 pytestmark = pytest.mark.only_on("sqlite", "postgresql", "mariadb")
@@ -280,3 +283,30 @@ def test_response_times_without_any_response_have_no_lines() -> None:
     series = Series(points=points, step_seconds=60)
 
     assert charts.response_times(series, Window.HOUR, charts.percentiles(series))[1] == []
+
+
+@pytest.mark.only_on("postgresql")
+@pytest.mark.parametrize(("window", "counted"), [("day", 66), ("week", 23)])
+def test_the_overview_of_1_000_accounts_counts_some_and_says_so(
+    staff: Callable[..., Page], settings: Any, window: str, counted: int
+) -> None:
+    settings.WEBHOOKS_OWNERS = "tests.admin.test_owner_search.StaffOwners"
+    page, users = staff("berta", "view_webhook", "view_delivery"), get_user_model()
+    customers = users.objects.bulk_create(users(username=f"customer-{number}") for number in range(1000))
+    Webhook.objects.bulk_create(Webhook(owner=each, url="https://a.example/", status="active") for each in customers)
+    starts = {"hour": Window.DAY.starts(timezone.now()), "minute": Window.HOUR.starts(timezone.now())}
+    Rollup.objects.bulk_create(
+        Rollup(webhook_id=id_of_account(each.pk), resolution=resolution, start=start, counts={"given_up": 1})
+        for each in customers
+        for resolution, found in starts.items()
+        for start in found
+    )
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+
+    address, answers = reverse(URL, args=["webhooks_app"]) + f"?window={window}", list[Any]()
+
+    read = rows_read(lambda: answers.append(page.client.get(address)))
+
+    assert read < 10_000
+    assert shows(answers[0], f"This overview is of {counted} of your 1,000 accounts.")

@@ -95,6 +95,9 @@ MAX_ENDANGERED = 10
 MAX_COUNTED = 5000
 """Upper limit for counts of pending deliveries; the page shows higher numbers as "more than"."""
 
+MAX_STEPS = 4000
+"""The most roll-ups of accounts in a chart. With more accounts, the overview is of some of them."""
+
 TITLES = {
     Window.HOUR: _("Last hour"),
     Window.DAY: _("Last 24 hours"),
@@ -148,6 +151,9 @@ class Overview:
     """Number of worker processes seen within the last minute; None for users who see only their own owners."""
     failing: Sequence[FailingWebhook]
     endangered: Sequence[EndangeredWebhook]
+    counted_accounts: int
+    accounts: int
+    """The number of accounts of the user; greater than that of counted ones if they are too many."""
 
     @property
     def total(self) -> Counters:
@@ -176,12 +182,16 @@ def overview_for(request: HttpRequest, window: Window) -> Overview:
     """Return the overview of all webhooks, or of those of the user's own owners."""
     now = timezone.now()
     ids: list[str] | None = None
-    counted = [EVERY_WEBHOOK]
+    counted, number = [EVERY_WEBHOOK], 1
     if manages_all(request):
         due_at = oldest_due_at(router.db_for_write(Delivery), now)
     else:
-        due = _oldest_due(own_rows(request, Webhook.objects.existing()), now)
-        ids, counted = list(due), [id_of_account(pk) for pk in actor_of(request).owner_ids]
+        accounts = sorted(actor_of(request).owner_ids)
+        number = len(accounts)
+        del accounts[MAX_STEPS // max(window.steps, Window.HOUR.steps) :]
+        webhooks = own_rows(request, Webhook.objects.existing())
+        due = _oldest_due(webhooks if len(accounts) == number else webhooks.filter(owner__in=accounts), now)
+        ids, counted = list(due), [id_of_account(pk) for pk in accounts]
         due_at = min((each for each in due.values() if each), default=None)
     series = reading.series(window, counted)
     backlog, endangered = _backlog(ids, now - due_at if due_at else timedelta()), _endangered(ids)
@@ -202,6 +212,8 @@ def overview_for(request: HttpRequest, window: Window) -> Overview:
         workers=workers,
         failing=_failing(window, ids),
         endangered=endangered,
+        counted_accounts=len(counted),
+        accounts=number,
     )
 
 
