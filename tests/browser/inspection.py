@@ -123,7 +123,8 @@ CUT_OFF = """
         if (element.matches("input, textarea") || element.scrollWidth <= element.clientWidth + 1) continue;
         const {overflowX: overflow, textOverflow} = getComputedStyle(element);
         if (textOverflow === "ellipsis") continue;
-        const isMeantToScroll = element.matches("pre") || (right <= NARROW && element.querySelector("table, svg"));
+        const mayScroll = right <= NARROW && element.querySelector("table:not(.webhooks-stacked), svg");
+        const isMeantToScroll = element.matches("pre") || mayScroll;
         if (["hidden", "clip"].includes(overflow) || (["auto", "scroll"].includes(overflow) && !isMeantToScroll))
             say(element, element.scrollWidth, element.clientWidth);
     }
@@ -132,7 +133,7 @@ CUT_OFF = """
 """
 """Elements that cut their content off at the side without an ellipsis, except fields, code and the themes' sidebars.
 
-Tables and charts may scroll on narrow screens."""
+Charts, and tables whose rows are not stacked, may scroll on narrow screens."""
 
 
 def overflow(page: Page, *, narrow: int = NARROW) -> list[str]:

@@ -20,7 +20,7 @@ from ..models import Delivery, Event, EventReference, IdempotencyKey
 from ..models.keyset import HORIZON, WHOLE, Parts
 from ..operations.actors import StaffMember
 from ..owners import hidden_types
-from ..pages.display import coloured, delivery_rows, moment, pretty_json
+from ..pages.display import PARTS_OF_TYPE, breakable, coloured, delivery_rows, moment, pretty_json
 from ..pages.timeline import by_id, deliveries_read, timeline_of
 from ..routing.report import Decision, decide
 from .change_list import KeysetChangeList
@@ -119,9 +119,6 @@ class EventAdmin(ReadOnlyAdmin, ExportingAdmin):
     fields = ("own_id", "type_link", "owner", "created", "references", "idempotency_key", "ordering_key")
     readonly_fields = fields
 
-    class Media:
-        css = {"all": ("webhooks_app/timeline.css",)}  # noqa: RUF012
-
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[KeysetChangeList]:
         return EventChangeList
 
@@ -203,8 +200,9 @@ class EventAdmin(ReadOnlyAdmin, ExportingAdmin):
         return found.key if found else ""
 
     @admin.display(description=_("type"))
-    def type_and_kind(self, event: Event) -> str:
-        return f"{event.type} ({_('test')})" if event.is_test else event.type
+    def type_and_kind(self, event: Event) -> SafeString:
+        shown = breakable(event.type, PARTS_OF_TYPE)
+        return format_html("{} ({})", shown, _("test")) if event.is_test else shown
 
     @admin.display(description=_("type"))
     def type_link(self, event: Event) -> SafeString | str:

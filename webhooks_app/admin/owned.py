@@ -105,9 +105,10 @@ class OwnedAdmin(BaseAdmin):
     empty_value_display = NO_VALUE
     sortable_by = ()
     search_fields = ("id",)
+    show_add_link = True  # Unfold shows its button only then
 
     class Media:
-        css = {"all": ("webhooks_app/console.css",)}  # noqa: RUF012
+        css = {"all": ("webhooks_app/shared.css", "webhooks_app/console.css")}  # noqa: RUF012
         js = ("webhooks_app/console.js",)
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[KeysetChangeList]:

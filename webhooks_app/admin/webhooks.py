@@ -97,7 +97,7 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookActions, Expo
     creating = REGISTER_WEBHOOK
     id_lookups = (("wh", "pk"),)
     search_help_text = _("An ID (wh_…), part of a URL or an account name.")
-    list_display = ("target", "owner_name", "state", "course", "last_delivery", "failing")
+    list_display = ("target", "state", "owner_name", "course", "last_delivery", "failing")
     exported = {  # noqa: RUF012
         "target": {"url": "url", "description": "description"},
         "owner_name": {"account": account_of},

@@ -5,8 +5,13 @@ Django's checks import the tag modules of all apps, also in a project without ``
 
 from __future__ import annotations
 
+from typing import Any
+
 from django import template
 from django.apps import apps
+from django.db.models.options import Options
+from django.utils.text import capfirst
+from django.utils.translation import gettext
 
 from ..pages.display import PARTS_OF_TYPE, breakable, coloured, moment, translated
 
@@ -26,6 +31,12 @@ def breakable_type(event_type: str) -> str:
 def in_colour(state: str, text: object) -> str:
     """Return a text in the colour of a delivery's state."""
     return coloured(state, text)
+
+
+@register.simple_tag
+def name_of_list(opts: Options[Any]) -> str:
+    """Return the name of a model's list in the console."""
+    return gettext("All webhooks") if opts.model_name == "webhook" else capfirst(str(opts.verbose_name_plural))
 
 
 if apps.is_installed("django.contrib.admin"):
