@@ -116,12 +116,14 @@ def read_page(
     their identifiers, of which ``horizon`` are examined. ``parts`` together contain all rows, and each is read from an
     index. The scope may include further parts.
     """
+    known = rows
     if len(parts.ids) == 1:
         # With a known value, PostgreSQL may read all rows in their order, although those of the part are old.
         field: Any = rows.model._meta.get_field(parts.field)
         of_it = {parts.field: _Unknown(Value(parts.ids[0], output_field=field.target_field))}
         rows, scope, parts = rows.filter(**of_it), scope if scope is None else scope.filter(**of_it), WHOLE
-    listing = _Listing(rows, rows if scope is None else scope, parts, size, horizon if scope is not None else None)
+    is_narrowed = scope is not None
+    listing = _Listing(known, rows, rows if scope is None else scope, parts, size, horizon if is_narrowed else None)
     page = listing.page(cursor)
     if cursor and cursor.is_upwards and page.newer is None and len(page.rows) < size:
         return listing.page(None)  # The first page, filled up with new rows.
@@ -145,6 +147,8 @@ def created_within(rows: QuerySet[Any], since: datetime | None = None, until: da
 
 
 class _Listing(NamedTuple):
+    known: QuerySet[Any]
+    """The rows that are read by their identifiers. An unknown part would be looked through instead."""
     rows: QuerySet[Any]
     scope: QuerySet[Any]
     parts: Parts
@@ -162,7 +166,7 @@ class _Listing(NamedTuple):
             edge = _first([self._edge(cursor), edge], is_upwards)
         ids = self._ids(cursor, edge)
         order = "pk" if is_upwards else "-pk"
-        found = list(self.rows.filter(pk__in=ids).order_by(order)) if ids else []
+        found = list(self.known.filter(pk__in=ids).order_by(order)) if ids else []
         shown = found[: self.size]
         is_cut_short = len(ids) <= self.size and edge is not None
         last = ids[self.size - 1] if len(ids) > self.size else edge
