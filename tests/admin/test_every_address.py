@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -16,7 +19,6 @@ from django.test import Client
 from django.utils import timezone
 
 from benchmarks.addresses import Examples, of_api, of_console, of_portal
-from benchmarks.scenarios.console import NOT_SHOWN
 from tests.support.plans import rows_read
 from tests.support.rows import emit_one, make_problem, make_webhook
 from webhooks_app.maintenance.rollups.folding import start_of
@@ -31,7 +33,6 @@ from webhooks_app.models import (
     Webhook,
     WebhookHealth,
 )
-from webhooks_app.models.event import MAX_FOUND
 
 pytestmark = [pytest.mark.only_on("postgresql"), pytest.mark.django_db(transaction=True)]
 
@@ -45,6 +46,9 @@ WEBHOOKS = 210
 AS_IN_LARGE_TABLES = """
     SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET random_page_cost = 1"""
 """Reading a small table completely would be cheaper than looking up some of its rows."""
+
+VALUES = 2
+"""The most values with which each parameter is tried alone."""
 
 STEP_MS = 100
 """Time between two rows of a kind."""
@@ -62,6 +66,17 @@ def copy(row: Model, number: int, **values: str) -> None:
     source = f"{table} r, generate_series(1, {number}) n"
     with connection.cursor() as cursor:
         cursor.execute(f"INSERT INTO {table} ({columns}) SELECT {chosen} FROM {source} WHERE {where}", key)
+
+
+def _vacuum(cursor: Any) -> None:
+    """Vacuum until indexes alone suffice for new rows, which another statement, as of autovacuum, can prevent."""
+    unseen = "SELECT sum(relpages - relallvisible) FROM pg_class WHERE relname LIKE 'webhooks_app_%%' AND relkind = 'r'"
+    for _ in range(20):
+        cursor.execute("VACUUM (ANALYZE)")
+        cursor.execute(unseen, [])
+        if cursor.fetchone()[0] < 10:
+            return
+        time.sleep(0.5)
 
 
 @pytest.fixture
@@ -94,21 +109,24 @@ def examples() -> Iterator[Examples]:
         else:
             copy(attempt, MANY, delivery_id=pk)
     EventReference.objects.create(event=event, value="order_1")
-    copy(EventReference.objects.get(event=event, value="order_1"), 2 * MAX_FOUND, event_id=of_event)
+    copy(EventReference.objects.get(event=event, value="order_1"), MANY, event_id=of_event)
     audited = AuditEntry.objects.filter(subject=webhook.pk).latest("pk")
     made = f"to_timestamp(({start} + {STEP_MS} * n) / 1000.0)"
     copy(audited, MANY, id=ID.format(start=start, salt="audit"), created_at=made, action="'webhook.changed'")
     hour = start_of("hour", timezone.now())
-    rollup = Rollup.objects.create(webhook_id=webhook.pk, resolution="hour", start=hour, counts={"given_up": 1})
+    rollup = Rollup.objects.create(
+        webhook_id=webhook.pk, resolution="hour", start=hour, counts={"given_up": 1}, given_up=1
+    )
     earlier = f"r.start - (1 + n / {WEBHOOKS}) * interval '1 hour'"
     copy(rollup, WEBHOOKS * 7 * 24, id=f"{rollup.pk} + n", webhook_id=any_webhook, start=earlier)
     problem = make_problem(webhook, code=503)
     copy(problem, MANY, id=ID.format(start=start, salt="problem"), webhook_id=any_webhook, code="n + 1000")
     ApiKey.objects.make(owner=owner)
     with connection.cursor() as cursor:
-        cursor.execute("VACUUM (ANALYZE)")  # otherwise indexes alone do not suffice for new rows
+        _vacuum(cursor)
         cursor.execute(AS_IN_LARGE_TABLES)
     middle = Delivery.objects.filter(webhook=webhook, state="succeeded").order_by("pk")[MANY // 2]
+    EventReference.objects.create(event_id=middle.event_id, value="order_of_one_event")
     yield Examples(
         busy=webhook,
         of_another=of_another,
@@ -120,31 +138,51 @@ def examples() -> Iterator[Examples]:
 
 
 def some(addresses: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Yield the addresses without those that differ from another only in values, except in states.
+    """Yield the addresses without those that differ from ``VALUES`` others only in values, except in states.
 
-    Times among those of the rows are preferred.
+    Of several parameters, one value each is enough. Times among those of the rows are preferred.
     """
-    seen = set()
+    seen: Counter[Any] = Counter()
     for kind, address in sorted(set(addresses), key=lambda each: ("2000-01" in each[1], "2100-01" in each[1], each)):
         query = parse_qsl(urlsplit(address).query)
         shape = (kind, frozenset(pair if pair[0].startswith("state") else pair[0] for pair in query))
-        if shape not in seen or not query:
-            seen.add(shape)
+        if seen[shape] < (VALUES if len(query) == 1 else 1) or not query:
+            seen[shape] += 1
             yield address
+
+
+NEVER = {
+    r"/(auditentry|delivery|event|problem)/(add/|.*/delete/)$": "403: only the app writes these rows",
+    r"/export/$": "405: an export is started by a form",
+    r"/webhook/search/\?q=busy$": "302: the only result opens",
+    r"^/webhooks/$": "302: the only account opens",
+}
+NEVER_BY_VIEWERS = {
+    r"/(apikey|replay|webhook)/(add|check-url|owners|.*/delete)/$": "403: the account's staff may only view",
+}
+"""Addresses that are not shown, with the status and the reason."""
+
+
+def is_expected(address: str, status: int, not_shown: Mapping[str, str]) -> bool:
+    return status == 200 or any(
+        re.search(pattern, address) and reason.startswith(str(status)) for pattern, reason in not_shown.items()
+    )
 
 
 def _open(client: Client, address: str, answers: list[int]) -> None:
     answers.append(client.get(address).status_code)
 
 
-def costly(client: Client, addresses: Iterable[tuple[str, str]]) -> dict[str, int]:
+def costly(
+    client: Client, addresses: Iterable[tuple[str, str]], not_shown: Mapping[str, str] = NEVER
+) -> dict[str, int]:
     """Return the addresses that read too many rows, with their number, and those with an error, with its status."""
     found, number = {}, 0
     for number, address in enumerate(some(addresses)):  # noqa: B007 - checked below
         answers: list[int] = []
         with transaction.atomic():
             rows = rows_read(partial(_open, client, address, answers))
-        if answers[0] not in (200, *NOT_SHOWN):
+        if not is_expected(address, answers[0], not_shown):
             found[address] = answers[0]
         elif rows > MAX_ROWS:
             found[address] = rows
@@ -169,6 +207,8 @@ def test_no_address_reads_more_than_10_000_rows(examples: Examples, settings: An
     owner.is_staff = True
     owner.save()
     owner.user_permissions.set(Permission.objects.filter(codename__startswith="view_"))
-    found["console of an account"] = costly(customer, of_console(get_user_model().objects.get(pk=owner.pk), examples))
+    found["console of an account"] = costly(
+        customer, of_console(get_user_model().objects.get(pk=owner.pk), examples), NEVER | NEVER_BY_VIEWERS
+    )
 
-    assert {who: addresses for who, addresses in found.items() if addresses} == {}
+    assert [f"{number} {each}" for addresses in found.values() for each, number in addresses.items()] == []
