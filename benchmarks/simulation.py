@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from webhooks_app.delivery.claim import MAX_LANES, Claim
 from webhooks_app.delivery.slots import Slots, usual_cap
-from webhooks_app.models import Delivery
+from webhooks_app.models import Delivery, DeliveryAttempt
 
 from .scenario import Figures
 
@@ -69,6 +69,7 @@ class Endpoint:
 
 class Attempt(NamedTuple):
     duration_ms: int
+    result: str
 
 
 def simulate(neighbours: Neighbours, window: int, seconds: float) -> Figures:
@@ -168,7 +169,9 @@ class SimulatedWorker:
             self._endpoints[name].due.extend([self._now] * change)
             self._due[name] = None
             return
-        attempt: Any = Attempt(round(1000 * (self._now - float(change.event_type))))
+        seconds = self._now - float(change.event_type)
+        result = DeliveryAttempt.Result.SUCCEEDED if seconds < TIMEOUT_SECONDS else DeliveryAttempt.Result.TIMEOUT
+        attempt: Any = Attempt(round(1000 * seconds), result.value)
         step: Any = None
         self._slots.note([(change, attempt, step, step)])  # type: ignore[list-item]
         self._slots.give_back([change])

@@ -166,12 +166,64 @@ def test_two_owners_get_equal_shares(worker):
     for owner, number in itertools.product(["alice", "bob"], range(100)):
         worker.know(f"{owner}-{number}", owner=owner, is_fast=True)
 
-    begun = {"alice": 0, "bob": 0}
-    for _, number, owner in itertools.product(range(100), range(100), begun):
-        begun[owner] += len(worker.begin(f"{owner}-{number}", 1))
+    for _ in range(10):
+        begun = {"alice": [], "bob": []}
+        for _, number, owner in itertools.product(range(100), range(100), begun):
+            begun[owner] += worker.begin(f"{owner}-{number}", 1)
+        assert len(begun["alice"]) == pytest.approx(len(begun["bob"]), rel=0.05)
+        for claims in begun.values():
+            worker.end(claims, seconds=0.2)
 
-    assert begun["alice"] == pytest.approx(begun["bob"], rel=0.05)
-    assert sum(begun.values()) > 2000 / 4
+    assert sum(map(len, begun.values())) > 2000 / 4
+
+
+def greedy(worker, owners=100, webhooks=5):
+    """Make proven webhooks hang that take all slots they can, each before the next one begins."""
+    for owner, number in itertools.product(range(owners), range(webhooks)):
+        worker.know(f"{owner}-{number}", owner=str(owner), is_fast=True)
+    for owner, number in itertools.product(range(owners), range(webhooks)):
+        worker.begin(f"{owner}-{number}")
+
+
+@pytest.mark.parametrize(("owners", "webhooks"), [(100, 3), (10, 30), (30, 10), (1, 60)])
+def test_greedy_webhooks_leave_a_slot_for_each_known_one_of_their_owners_and_for_new_ones(worker, owners, webhooks):
+    for owner in range(owners):
+        worker.know(f"known-{owner}", owner=str(owner), is_fast=True)
+    greedy(worker, owners, webhooks)
+    for number in range(2000 // 16 - 1):
+        worker.know(f"new-{number}", owner=str(number % owners))
+
+    assert all(worker.begin(f"known-{owner}", 1) for owner in range(owners))
+    assert all(worker.begin(f"new-{number}", 1) for number in range(2000 // 16 - 1))
+
+
+@pytest.mark.parametrize(("seconds", "is_fast"), [(0.05, True), (0.2, True), (1.2, False)])
+@pytest.mark.parametrize("owner", ["0", "bob"])
+def test_a_webhook_that_delivers_gets_further_slots_beside_greedy_ones_that_hang(worker, owner, seconds, is_fast):
+    greedy(worker)
+    worker.know("delivers", owner, is_fast)
+
+    counts = []
+    for _ in range(20):
+        worker.clock.advance(0.1)
+        claims = worker.begin("delivers", 1)
+        claims += worker.begin("delivers", 1)
+        counts.append(len(claims))
+        worker.end(claims, seconds)
+
+    assert counts[0] == 1
+    assert counts[-1] == 2
+
+
+def test_a_webhook_that_stops_to_deliver_loses_its_claim_to_further_slots(worker, clock):
+    greedy(worker)
+    worker.know("turns", "0", is_fast=True)
+    for _ in range(20):
+        worker.end(worker.begin("turns", 1), seconds=0.1)
+    before = worker.room("turns")
+    clock.advance(2)
+
+    assert (before, worker.room("turns")) == (4, 1)
 
 
 @pytest.mark.parametrize("window", [1, 2, 3])

@@ -415,8 +415,8 @@ MUTATIONS = (
     Mutation(
         "unknown-webhook-takes-many",
         "delivery/slots.py",
-        "if first <= 0 or is_unknown:",
-        "if first <= 0:",
+        "if is_unknown or wanted == 1:",
+        "if wanted == 1:",
         "delivery/test_slots.py",
     ),
     Mutation(
@@ -436,23 +436,37 @@ MUTATIONS = (
     Mutation(
         "last-slot-is-for-anyone",
         "delivery/slots.py",
-        "first = min(left_first, free - 1)",
-        "first = min(left_first, free)",
+        "first = min(left_first, self.free - 1)",
+        "first = min(left_first, self.free)",
         "delivery/test_sharing_rule.py",
     ),
     Mutation(
         "slow-webhooks-take-the-whole-share",
         "delivery/slots.py",
-        "left_first = 0 if is_slow else share * 3 // 4 - of_owner",
+        "left_first = 0 if is_slow else share * 3 // 4 - owner.held",
         "pass",
         "delivery/test_sharing_rule.py",
     ),
     Mutation(
         "slow-webhooks-reserve-nothing",
         "delivery/slots.py",
-        "left_further -= self._window * min(MOST_RESERVED, max(0, of_owner - 1)) // 16",
-        "pass",
+        "window // (4 if is_slow else 8)",
+        "window // 8",
+        "delivery/test_slots.py",
+    ),
+    Mutation(
+        "further-slots-leave-none-for-siblings",
+        "delivery/slots.py",
+        "window * 7 // 16 - siblings",
+        "window * 7 // 16",
         "delivery/test_sharing_rule.py",
+    ),
+    Mutation(
+        "further-slots-are-never-earned",
+        "delivery/slots.py",
+        "webhook.slots_in_use(self._second) - beyond",
+        "-beyond",
+        "delivery/test_slots.py",
     ),
     Mutation(
         "slots-leak",

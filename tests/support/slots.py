@@ -56,7 +56,9 @@ class FakeWorker:
         return claims
 
     def end(self, claims: Iterable[Any], seconds: float, kind: str = "event") -> None:
-        attempt: Any = SimpleNamespace(duration_ms=round(1000 * seconds))
+        attempt: Any = SimpleNamespace(
+            duration_ms=round(1000 * seconds), result="succeeded" if seconds < 30 else "timeout"
+        )
         step: Any = None
         self.slots.note([(claim_of(claim.webhook_id, kind), attempt, step, step) for claim in claims])
         self.slots.give_back(claims)

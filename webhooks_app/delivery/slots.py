@@ -1,24 +1,25 @@
 """Slots: the sharing of one worker's concurrent requests between owners, and between the webhooks of an owner.
 
-A claim holds a slot until its result is recorded. No slot is taken back before. Owners share the window, and the
-webhooks of an owner share what the owner may hold, both by the same rule:
+A claim holds a slot until its result is recorded. No slot is taken back before. W slots are shared by these rules:
 
-- Half is for first slots: all slots beyond the first of each holder are at most half, and the last one goes to a
-  holder without any.
-- The first slots of an owner's webhooks can use all that other owners leave of the other half. Beside others, further
-  slots of a webhook take only 3/8 of it. What remains is for whoever comes next.
-- While the owners that hold any are more than 1/32 of the window, further slots leave a first one for each known
-  webhook and 1/16 for new ones, but are never limited to less than 5/16. The last 2/16 of them are for a second slot of
-  each fast webhook, and the last 1/16 for one further slot of each owner.
-- Slow webhooks hold slots for long, and unknown ones may. Beside others, slow ones therefore leave the more, the more
-  is held. Once half of an owner's share could be first slots, slow ones get none, and unknown ones only while a quarter
-  of the share is free for those that are known to be fast.
+- **The first slot of each owner** comes from half of the window: all slots beyond these are at most W/2, and the last
+  free one goes to an owner without any. An owner's share is W/2 + 1, less the slots of others beyond their first.
+- **The first slot of each webhook** comes from its owner's share. All slots beyond these leave one for each known
+  webhook, and W/16 for new ones, but are never limited to less than W/4. One owner can hold W/4 of them.
+- **Further slots** are shared by halves: an owner takes at most half of what the others leave of them without the last
+  W/8, and a webhook at most half of what its siblings leave of that.
+- **The last W/8 is for webhooks that deliver.** One may hold as many further slots as its delivered requests used on
+  average in the last one to two seconds (Little's law), even if that is more than half. A webhook that begins to hang
+  therefore takes no more, and one that delivers keeps its pace beside it.
+- **Slow webhooks** leave W/4 instead of W/8, and at most double their slots at a time. Once half of their owner's share
+  could be first slots, they get no first one, and unknown webhooks only while a quarter of the share is free.
 
-Proof for a window W: let n owners hold slots, and E be the number of slots beyond the first of each. A further slot is
-granted to an owner up to W/2 minus the further slots of all others, so E is at most W/2. Therefore at least W/2 - n
-slots are free for other owners, whatever becomes of the requests. That a webhook is slow changes neither n nor E, only
-what the webhook itself may take next. The same holds for the webhooks of an owner, while others leave its share as it
-is.
+Proof: let n owners hold slots, and E be the number of slots beyond the first of each. One more of these is granted only
+while E < W/2. Therefore at least W/2 - n slots are free for other owners, whatever becomes of the requests. Let S be
+the number of known webhooks beyond the first of each owner. While S is at most 3/16 W, the slots beyond the first of
+each webhook are at most 7/16 W - S. As long as a webhook has none, the first slots of all others are less than S + n.
+So E is less than 7/16 W, and the webhook gets one. That a webhook is slow changes none of these numbers, only what it
+may take next.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ..database.clock import Clock
-from ..models import Delivery
+from ..models import Delivery, DeliveryAttempt
 from ..models.lane import FAST_SECONDS
 from ..models.limits import LONG_AGO
 from .claim import Claim, ClaimRequest, Finished
@@ -38,22 +39,13 @@ from .claim import Claim, ClaimRequest, Finished
 SHARE_OF_WINDOW = 4
 """A webhook uses at most a quarter of the window of one process: half of the half that one owner can hold."""
 
-FURTHER_PART = 3
-"""Eighths of what others leave, for further slots. These parts were chosen with
-``python -m benchmarks isolation --simulate``."""
-
-MANY_OWNERS = 32
-"""While more owners than this part of the window hold slots, they leave some for each other's webhooks without any."""
-
-BEYOND_PART = 6
-"""Eighths of what other owners leave of the slots beyond the first of each webhook, less 2/16 of the window, for those
-of one of many owners."""
-
-MOST_RESERVED = 4
-"""Sixteenths of all slots that slow webhooks leave beside others: one for each further slot that their owner holds, at
-most this many. Of the owner's share, they leave one for each further slot of their own."""
-
 FORGET_UNUSED_AFTER_SECONDS = 3600.0
+
+LEAST_MS = 150
+"""The least time that a delivered request counts as. Short requests come at irregular intervals: with seven of them per
+second, a webhook may have a second slot."""
+
+SUCCEEDED = DeliveryAttempt.Result.SUCCEEDED.value
 
 Key = tuple[str, int]
 
@@ -61,11 +53,6 @@ Key = tuple[str, int]
 def usual_cap(window: int, configured: int) -> int:
     """Return the maximum number of a webhook's requests in flight for a process with this window."""
     return max(1, min(configured, window // SHARE_OF_WINDOW))
-
-
-def _most(total: int, further: int, *, is_sole: bool) -> int:
-    """Return how many slots one holder may have, if others leave ``total`` slots and ``further`` further ones."""
-    return 1 + further if is_sole else min(1 + further * FURTHER_PART // 8, total * FURTHER_PART // 8)
 
 
 class OwnerSlots:
@@ -82,7 +69,7 @@ class OwnerSlots:
 class SlotHolder:
     """The state of a webhook in one worker."""
 
-    __slots__ = ("held", "is_fast", "late", "owner", "was_used")
+    __slots__ = ("before_ms", "current_ms", "held", "is_fast", "late", "owner", "second", "was_used")
 
     def __init__(self, owner: OwnerSlots, is_fast: bool | None) -> None:
         self.owner = owner
@@ -91,12 +78,26 @@ class SlotHolder:
         self.held = 0
         self.late = 0
         """The number of held slots with requests open for longer than a fast one."""
+        self.second = self.current_ms = self.before_ms = 0
+        """The time that its delivered requests took of this ``second`` and the one before, in milliseconds."""
         self.was_used = True
         """Whether it was added or had a claim since the last removal of unused webhooks."""
 
     @property
     def is_slow(self) -> bool:
         return self.late > 0 or self.is_fast is False
+
+    def slots_in_use(self, second: int) -> int:
+        """Return how many slots its delivered requests used on average, of this second and the one before together."""
+        if second != self.second:
+            self.turn(second)
+        return (self.before_ms + self.current_ms) // 1000
+
+    def turn(self, second: int) -> None:
+        """Begin another second."""
+        self.before_ms = self.current_ms if second == self.second + 1 else 0
+        self.current_ms = 0
+        self.second = second
 
 
 class Slots:
@@ -128,6 +129,8 @@ class Slots:
         self._late: set[Key] = set()
         self._begun: deque[tuple[float, Key]] = deque()
         self._changed: set[str] = set()
+        self._second = 0
+        """When ``_note_late`` was called last, in whole seconds of the monotonic clock."""
         self._forget_at = clock.monotonic() + FORGET_UNUSED_AFTER_SECONDS
 
     def __len__(self) -> int:
@@ -184,7 +187,7 @@ class Slots:
         with self._lock:
             self._note_late()
             known = [pk for pk in webhook_ids if pk in self._webhooks]  # one may have been deleted
-            found = [pk for pk in known if self._left_for(self._webhooks[pk]) > 0]
+            found = [pk for pk in known if self._left_for(self._webhooks[pk], 1) > 0]
             return self._without_slow(found) if self._slow_apart else found
 
     def asks(self, webhook_ids: Collection[str], limit: int) -> list[ClaimRequest]:
@@ -195,7 +198,7 @@ class Slots:
             self._note_late()
             for webhook_id in webhook_ids:
                 webhook = self._webhooks[webhook_id]
-                if (room := min(share, limit, self._left_for(webhook))) > 0:
+                if (room := min(share, limit, self._left_for(webhook, share))) > 0:
                     limit -= room
                     found.append(ClaimRequest(webhook_id, webhook.held, self.cap, room, webhook.is_fast is None))
                     self._hold(webhook, room)
@@ -245,6 +248,7 @@ class Slots:
         Fast handshakes are ignored, because a receiver's code for events may be slower. Requests without a duration
         were not sent.
         """
+        second = int(self._clock.monotonic())
         with self._lock:
             for claim, attempt, _, _ in finished:
                 milliseconds = attempt.duration_ms
@@ -252,6 +256,10 @@ class Slots:
                     continue
                 is_fast = milliseconds < 1000 * FAST_SECONDS
                 webhook = self._webhooks[claim.webhook_id]
+                if attempt.result == SUCCEEDED:
+                    if webhook.second != second:
+                        webhook.turn(second)
+                    webhook.current_ms += max(LEAST_MS, milliseconds)
                 if webhook.is_fast is not is_fast and not (is_fast and claim.kind == Delivery.Kind.VERIFICATION):
                     webhook.is_fast = is_fast
                     self._changed.add(claim.webhook_id)
@@ -273,68 +281,53 @@ class Slots:
         self.slow_again_at = self._slow_from if len(found) < len(webhook_ids) else None
         return found
 
-    def _left_for(self, webhook: SlotHolder) -> int:
-        """Return how many more slots the webhook may hold. Can be negative."""
-        owner, own, free = webhook.owner, webhook.held, self.free
-        of_owner = owner.held
+    def _left_for(self, webhook: SlotHolder, wanted: int) -> int:
+        """Return how many more slots the webhook may hold, counting no further than to one if only one is wanted."""
+        owner, own = webhook.owner, webhook.held
         is_slow, is_unknown = webhook.late > 0 or webhook.is_fast is False, webhook.is_fast is None
         if own and is_unknown:
             return 0
 
-        left, left_further = free + of_owner, self._further_free + (of_owner - 1 if of_owner else 0)
-        share = 1 + left_further
-        left_first = share - of_owner
+        share = self._further_free + (owner.held or 1)
+        left_first = left = share - owner.held
         if (is_slow or is_unknown) and owner.webhooks * 2 >= share:
-            left_first = 0 if is_slow else share * 3 // 4 - of_owner
+            left_first = 0 if is_slow else share * 3 // 4 - owner.held
         if not own:
-            first = min(left_first, free - 1) if of_owner else free
-            if first <= 0 or is_unknown:
-                return min(first, 1)
+            first = min(left_first, self.free - 1) if owner.held else self.free
+            if first <= 0:
+                return 0
+            if is_unknown or wanted == 1:
+                return 1
 
-        siblings, of_siblings = (owner.webhooks - 1, of_owner - own) if own else (owner.webhooks, of_owner)
-        left_in_share, left_further_in_share = share - of_siblings, share // 2 - (of_siblings - siblings)
-        is_sole = self._holding == (1 if of_owner else 0)
-        if is_slow and not is_sole:
-            left_further -= self._window * min(MOST_RESERVED, max(0, of_owner - 1)) // 16
-        if is_slow and siblings:
-            left_further_in_share -= share * min(MOST_RESERVED, max(0, own - 1)) // 16
-        further = min(
-            _most(left, left_further, is_sole=is_sole) - of_owner,
-            _most(left_in_share, left_further_in_share, is_sole=not siblings) - own,
-            share - of_owner - 1,
-        )
-        if self._holding > self._window // MANY_OWNERS and not is_sole:
-            further = min(further, self._left_beside_many(webhook))
+        first = 0 if own else 1
+        further = min(self._left_beyond(webhook, is_slow=is_slow), min(left, self.free) - first - 1)
         if is_slow:
-            further = min(further, own or 1, left_first)  # at most twice as many, so that several grow evenly
-        return further if own else max(1, further)
+            further = min(further, own, left_first)  # at most twice as many, so that several grow evenly
+        return first + max(0, further)
 
-    def _left_beside_many(self, webhook: SlotHolder) -> int:
-        """Return how many more slots the webhook may hold while many owners hold any.
+    def _left_beyond(self, webhook: SlotHolder, *, is_slow: bool) -> int:
+        """Return how many more slots the webhook may hold beyond its first. Can be negative."""
+        owner, window = webhook.owner, self._window
+        beyond, of_owner = max(0, webhook.held - 1), owner.held - owner.webhooks
+        quarter = (1 + window // 2) // 2
+        if len(self._open) == webhook.held:
+            return quarter - beyond
 
-        The rest is for first slots of known webhooks, second ones of fast webhooks, and a further one of each owner.
-        """
-        owner, own, is_slow = webhook.owner, webhook.held, webhook.is_slow
         siblings = len(self._webhooks) - len(self._owners)
-        most = max((2 + self._window) // 4, self._window * 5 // 16, self._window * 7 // 16 - siblings)
-        free, beyond = most - self._beyond, owner.held - owner.webhooks
-        reserved = self._window * min(MOST_RESERVED, max(0, owner.held - 1)) // 32 if is_slow else 0
-        limits = [
-            (free + beyond - reserved - self._window // 8) * BEYOND_PART // 8,
-            min(1, free + beyond),  # one for each owner
-        ]
-        if own < 2 and not is_slow and free > self._window // 16:
-            limits.append(beyond + 1)  # a second slot
-        return max(limits) - beyond + (not own)
+        left = max(quarter, window * 7 // 16 - siblings) - self._beyond
+        most = (left + of_owner - window // (4 if is_slow else 8)) // 2 - of_owner
+        if owner.webhooks > (1 if webhook.held else 0):
+            most = (most + beyond) // 2 - beyond
+        return max(most, min(left, quarter - of_owner, webhook.slots_in_use(self._second) - beyond))
 
     def _note_late(self) -> None:
-        """Mark requests that have been open for too long as late."""
+        """Mark requests that have been open for too long as late, as of now."""
+        monotonic = self._clock.monotonic()
+        self._second = int(monotonic)
         begun = self._begun
         while begun and begun[0][1] not in self._open:
             begun.popleft()
-        if not begun:
-            return
-        latest = self._clock.monotonic() - FAST_SECONDS
+        latest = monotonic - FAST_SECONDS
         while begun and begun[0][0] <= latest:
             _, key = begun.popleft()
             if key in self._open and key not in self._late:
