@@ -304,6 +304,7 @@ def test_many_are_examined_some_at_a_time(
 ) -> None:
     made = [new_receiver(superuser.user, given_up=10, failing_since=NOW - timedelta(hours=1)) for _ in range(9)]
     monkeypatch.setattr(receivers_page, "MAX_CHOSEN", 2)
+    monkeypatch.setattr(receivers_page, "MAX_FAILING", 2)
     monkeypatch.setattr(receivers_page, "EXAMINED", 2)
 
     for query in ({}, {"state": "failing"}, {"owner": "root"}):

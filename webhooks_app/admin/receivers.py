@@ -331,7 +331,8 @@ class _Order:
         found = self.found
         if not self.is_narrow:
             if state is Standing.FAILING:
-                return _failing(self.now)
+                failing = _failing(self.now)
+                return failing if len(failing) < MAX_FAILING else None
             if state in (None, Standing.HEALTHY):
                 return None
             if state is Standing.UNUSED:
