@@ -13,7 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from ..support.slots import MANY, FakeWorker
+from ..support.slots import MANY, FakeWorker, claim_of
 from .conftest import ManualClock
 
 OWNERS = [f"owner-{number}" for number in range(9)]
@@ -44,6 +44,17 @@ class Sharing(RuleBasedStateMachine):
         before = self.beyond()
         self.claims += self.worker.begin(self.any_webhook(data), number)
         if len(self.held()) > 1 and self.beyond() > before:
+            assert self.beyond() <= self.most_beyond()
+
+    @rule(data=st.data(), number=st.integers(2, 6))
+    def begin_several_in_one_claim(self, data, number):
+        webhooks = data.draw(st.lists(st.sampled_from(list(self.owners)), min_size=2, max_size=number, unique=True))
+        before = self.beyond()
+        for ask in self.worker.slots.asks(webhooks, self.window):
+            claims = [claim_of(ask.webhook_id) for _ in range(ask.room)]
+            self.worker.slots.take(claims)
+            self.claims += claims
+        if len({claim.webhook_id for claim in self.claims}) > 1 and self.beyond() > before:
             assert self.beyond() <= self.most_beyond()
 
     @rule()

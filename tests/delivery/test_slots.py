@@ -215,6 +215,71 @@ def test_a_webhook_that_delivers_gets_further_slots_beside_greedy_ones_that_hang
     assert counts[-1] == 2
 
 
+def test_busy_webhooks_that_begin_to_hang_leave_further_slots_for_those_that_need_few(worker):
+    names = [(owner, f"{owner}-{number}") for owner in range(10) for number in range(5)]
+    for owner, name in names:
+        worker.know(name, owner, is_fast=True)
+    worker.know("delivers", 0, is_fast=True)
+    for _ in range(4):
+        worker.clock.advance(0.4)
+        busy = [claim for _, name in names for claim in worker.begin(name, 12)]
+        worker.end(busy, 0.4)
+    for _ in range(2):
+        for _, name in names:
+            worker.begin(name)
+
+    for _ in range(10):
+        worker.clock.advance(0.1)
+        claims = worker.begin("delivers", 2)
+        worker.end(claims, 0.1)
+
+    assert len(claims) == 2
+
+
+def test_long_requests_earn_no_further_slots(worker):
+    greedy(worker)
+    worker.know("other", "bob", is_fast=False)
+    for _ in range(40):
+        worker.end(worker.begin("other", 1), seconds=2.1)
+    worker.begin("other", 1)
+
+    assert worker.room("other") == 0
+
+
+def test_failures_earn_no_further_slots(worker):
+    greedy(worker)
+    worker.know("other", "0", is_fast=True)
+    for _ in range(40):
+        worker.end(worker.begin("other", 1), seconds=0.1, result="http_status")
+
+    assert worker.room("other") == 1
+
+
+def test_one_owner_earns_at_most_a_quarter(worker):
+    for number in range(30):
+        worker.know(f"busy-{number}", is_fast=True)
+    for _ in range(40):
+        for number in range(30):
+            worker.end(worker.begin(f"busy-{number}"), seconds=0.2)
+    worker.know("other", "bob", is_fast=True)
+    worker.begin("other", 1)
+
+    claims = [claim for number in range(30) for claim in worker.begin(f"busy-{number}")]
+
+    assert 350 < len(claims) <= 500 + 30
+
+
+def test_webhooks_of_an_idle_process_are_not_alone_within_one_claim(small):
+    webhooks = [f"fast-{number}" for number in range(8)]
+    for webhook in webhooks:
+        small.know(webhook, is_fast=True)
+
+    asks = small.slots.asks(webhooks, 64)
+
+    assert len(asks) == 8
+    assert sum(ask.room for ask in asks) <= 8 + 64 // 4
+
+
 def test_a_webhook_that_stops_to_deliver_loses_its_claim_to_further_slots(worker, clock):
     greedy(worker)
     worker.know("turns", "0", is_fast=True)

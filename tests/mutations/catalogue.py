@@ -464,8 +464,36 @@ MUTATIONS = (
     Mutation(
         "further-slots-are-never-earned",
         "delivery/slots.py",
-        "webhook.slots_in_use(self._second) - beyond",
-        "-beyond",
+        "webhook.slots_in_use(self._second), min",
+        "0, min",
+        "delivery/test_slots.py",
+    ),
+    Mutation(
+        "busy-webhooks-leave-no-further-slots",
+        "delivery/slots.py",
+        "left - window // 16",
+        "left",
+        "delivery/test_slots.py",
+    ),
+    Mutation(
+        "failures-earn-further-slots",
+        "delivery/slots.py",
+        "attempt.result == SUCCEEDED and ",
+        "",
+        "delivery/test_slots.py",
+    ),
+    Mutation(
+        "webhooks-of-one-claim-are-alone",
+        "delivery/slots.py",
+        "self._window - self.free == webhook.held",
+        "len(self._open) == webhook.held",
+        "delivery/test_slots.py",
+    ),
+    Mutation(
+        "siblings-take-more-than-half",
+        "delivery/slots.py",
+        "most = (most + beyond) // 2 - beyond",
+        "pass",
         "delivery/test_slots.py",
     ),
     Mutation(

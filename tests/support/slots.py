@@ -55,10 +55,10 @@ class FakeWorker:
             self.slots.begin(claim, self.clock.monotonic())
         return claims
 
-    def end(self, claims: Iterable[Any], seconds: float, kind: str = "event") -> None:
-        attempt: Any = SimpleNamespace(
-            duration_ms=round(1000 * seconds), result="succeeded" if seconds < 30 else "timeout"
-        )
+    def end(self, claims: Iterable[Any], seconds: float, kind: str = "event", result: str = "") -> None:
+        """End requests after these seconds, by default delivered, or timed out after 30 seconds."""
+        result = result or ("succeeded" if seconds < 30 else "timeout")
+        attempt: Any = SimpleNamespace(duration_ms=round(1000 * seconds), result=result)
         step: Any = None
         self.slots.note([(claim_of(claim.webhook_id, kind), attempt, step, step) for claim in claims])
         self.slots.give_back(claims)

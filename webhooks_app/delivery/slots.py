@@ -6,20 +6,21 @@ A claim holds a slot until its result is recorded. No slot is taken back before.
   free one goes to an owner without any. An owner's share is W/2 + 1, less the slots of others beyond their first.
 - **The first slot of each webhook** comes from its owner's share. All slots beyond these leave one for each known
   webhook, and W/16 for new ones, but are never limited to less than W/4. One owner can hold W/4 of them.
-- **Further slots** are shared by halves: an owner takes at most half of what the others leave of them without the last
-  W/8, and a webhook at most half of what its siblings leave of that.
-- **The last W/8 is for webhooks that deliver.** One may hold as many further slots as its delivered requests used on
-  average in the last one to two seconds (Little's law), even if that is more than half. A webhook that begins to hang
-  therefore takes no more, and one that delivers keeps its pace beside it.
-- **Slow webhooks** leave W/4 instead of W/8, and at most double their slots at a time. Once half of their owner's share
-  could be first slots, they get no first one, and unknown webhooks only while a quarter of the share is free.
+- **Further slots** are shared by halves: an owner takes at most half of what the others leave of them without W/8, and
+  a webhook at most half of what its siblings leave of that. While no other owner holds any, an owner leaves 3/16 W. A
+  webhook that is alone in the process can hold W/4.
+- **Delivering earns further slots**: up to twice as many as the webhook's delivered requests of up to two seconds used
+  on average in the last second (Little's law), beyond the halves. A webhook that begins to hang earns no more, and one
+  that delivers keeps its pace beside it. The last W/16 are for those that need at most eight.
+- **Slow webhooks** leave W/4 instead of W/8, and at most double their slots at a time. Once the webhooks of their owner
+  that hold any are half of its share, slow ones get no more, and unknown ones only while a quarter of it is free.
 
-Proof: let n owners hold slots, and E be the number of slots beyond the first of each. One more of these is granted only
-while E < W/2. Therefore at least W/2 - n slots are free for other owners, whatever becomes of the requests. Let S be
-the number of known webhooks beyond the first of each owner. While S is at most 3/16 W, the slots beyond the first of
-each webhook are at most 7/16 W - S. As long as a webhook has none, the first slots of all others are less than S + n.
-So E is less than 7/16 W, and the webhook gets one. That a webhook is slow changes none of these numbers, only what it
-may take next.
+Proof, apart from rounding: let n owners hold slots, and E be the number of slots beyond the first of each. One more of
+these is granted only while E < W/2. Therefore at least W/2 - n slots are free for other owners, whatever becomes of the
+requests. Let S be the number of known webhooks beyond the first of each owner. If S is at most 3/16 W, the slots beyond
+the first of each webhook are at most 7/16 W - S when the last one is granted. As long as a fast webhook has no slot,
+and no more than W/16 webhooks were learned since, E is therefore less than W/2, and the webhook gets one if n < W/2.
+That a webhook is slow changes none of these numbers, only what it may take next.
 """
 
 from __future__ import annotations
@@ -41,9 +42,12 @@ SHARE_OF_WINDOW = 4
 
 FORGET_UNUSED_AFTER_SECONDS = 3600.0
 
-LEAST_MS = 150
-"""The least time that a delivered request counts as. Short requests come at irregular intervals: with seven of them per
-second, a webhook may have a second slot."""
+FEW = 8
+"""How many further slots a webhook can earn of the last W/16."""
+
+LEAST_MS, MOST_MS = 150, 2000
+"""A delivered request earns at least the first time, because short ones come at irregular intervals: with seven of them
+per second, a webhook may have a second slot. One that takes longer than the second time earns nothing."""
 
 SUCCEEDED = DeliveryAttempt.Result.SUCCEEDED.value
 
@@ -88,8 +92,8 @@ class SlotHolder:
         return self.late > 0 or self.is_fast is False
 
     def slots_in_use(self, second: int) -> int:
-        """Return how many slots its delivered requests used on average, of this second and the one before together."""
-        if second != self.second:
+        """Return the slots that its delivered requests used in this second, plus those in the one before."""
+        if second > self.second:
             self.turn(second)
         return (self.before_ms + self.current_ms) // 1000
 
@@ -248,16 +252,16 @@ class Slots:
         Fast handshakes are ignored, because a receiver's code for events may be slower. Requests without a duration
         were not sent.
         """
-        second = int(self._clock.monotonic())
         with self._lock:
+            second = int(self._clock.monotonic())
             for claim, attempt, _, _ in finished:
                 milliseconds = attempt.duration_ms
                 if milliseconds is None or claim.lost_since is not None:
                     continue
                 is_fast = milliseconds < 1000 * FAST_SECONDS
                 webhook = self._webhooks[claim.webhook_id]
-                if attempt.result == SUCCEEDED:
-                    if webhook.second != second:
+                if attempt.result == SUCCEEDED and milliseconds <= MOST_MS:
+                    if webhook.second < second:
                         webhook.turn(second)
                     webhook.current_ms += max(LEAST_MS, milliseconds)
                 if webhook.is_fast is not is_fast and not (is_fast and claim.kind == Delivery.Kind.VERIFICATION):
@@ -282,7 +286,7 @@ class Slots:
         return found
 
     def _left_for(self, webhook: SlotHolder, wanted: int) -> int:
-        """Return how many more slots the webhook may hold, counting no further than to one if only one is wanted."""
+        """Return how many more slots the webhook may hold. Without any, it is only told of one if it wants one."""
         owner, own = webhook.owner, webhook.held
         is_slow, is_unknown = webhook.late > 0 or webhook.is_fast is False, webhook.is_fast is None
         if own and is_unknown:
@@ -310,15 +314,20 @@ class Slots:
         owner, window = webhook.owner, self._window
         beyond, of_owner = max(0, webhook.held - 1), owner.held - owner.webhooks
         quarter = (1 + window // 2) // 2
-        if len(self._open) == webhook.held:
+        if self._window - self.free == webhook.held:
             return quarter - beyond
 
         siblings = len(self._webhooks) - len(self._owners)
         left = max(quarter, window * 7 // 16 - siblings) - self._beyond
-        most = (left + of_owner - window // (4 if is_slow else 8)) // 2 - of_owner
+        if self._holding == (1 if owner.held else 0):
+            most = left - window * 3 // 16
+        else:
+            most = (left + of_owner - window // (4 if is_slow else 8)) // 2 - of_owner
         if owner.webhooks > (1 if webhook.held else 0):
             most = (most + beyond) // 2 - beyond
-        return max(most, min(left, quarter - of_owner, webhook.slots_in_use(self._second) - beyond))
+        in_use, left = webhook.slots_in_use(self._second), min(left, quarter - of_owner)
+        to_earn = max(left - window // 16, min(left, FEW - beyond) if in_use < 2 * FEW else 0)
+        return max(most, min(to_earn, in_use - beyond))
 
     def _note_late(self) -> None:
         """Mark requests that have been open for too long as late, as of now."""
