@@ -269,6 +269,18 @@ def test_one_owner_earns_at_most_a_quarter(worker):
     assert 350 < len(claims) <= 500 + 30
 
 
+def test_a_webhook_leaves_half_for_its_sibling_beside_another_owner(clock):
+    worker = FakeWorker(clock, cap=1000)
+    for webhook, owner in (("other", "bob"), ("first", "alice"), ("second", "alice")):
+        worker.know(webhook, owner, is_fast=True)
+        worker.begin(webhook, 1)
+
+    begun = [len(worker.begin("first")), len(worker.begin("second"))]
+
+    assert begun[1] == pytest.approx(begun[0] / 2, abs=1)
+    assert begun[0] > 100
+
+
 def test_webhooks_of_an_idle_process_are_not_alone_within_one_claim(small):
     webhooks = [f"fast-{number}" for number in range(8)]
     for webhook in webhooks:
