@@ -32,7 +32,7 @@ class Sharing(RuleBasedStateMachine):
         self.owners = {}
         self.claims = []
         for owner in OWNERS:
-            for number in range(webhooks or min(window // 2 + 2, 10)):
+            for number in range(webhooks or min(window // 2 + 2, 12)):
                 webhook = f"{owner} {number}"
                 self.owners[webhook] = owner
                 self.worker.know(webhook, owner, paces[len(self.owners) % len(paces)])
@@ -162,7 +162,7 @@ class Sharing(RuleBasedStateMachine):
     def a_sole_owner_of_fast_webhooks_reaches_half(self, data):
         self.end_all(0.1)
         webhooks = self.webhooks_of(data.draw(st.sampled_from(OWNERS)))
-        if len(webhooks) < self.window / 4:
+        if len(webhooks) < self.window // 2 + 2:
             return
         for webhook in webhooks:
             self.worker.end(self.worker.begin(webhook, 1), 0.1)

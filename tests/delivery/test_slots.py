@@ -216,19 +216,19 @@ def test_a_webhook_that_delivers_gets_further_slots_beside_greedy_ones_that_hang
 
 
 def test_busy_webhooks_that_begin_to_hang_leave_further_slots_for_those_that_need_few(worker):
-    names = [(owner, f"{owner}-{number}") for owner in range(10) for number in range(5)]
+    names = [(owner, f"{owner}-{number}") for owner in range(6) for number in range(5)]
     for owner, name in names:
         worker.know(name, owner, is_fast=True)
     worker.know("delivers", 0, is_fast=True)
-    for _ in range(4):
+    for _ in range(8):
         worker.clock.advance(0.4)
-        busy = [claim for _, name in names for claim in worker.begin(name, 12)]
+        busy = [claim for _, name in names for claim in worker.begin(name, 40)]
         worker.end(busy, 0.4)
     for _ in range(2):
         for _, name in names:
             worker.begin(name)
 
-    for _ in range(10):
+    for _ in range(20):
         worker.clock.advance(0.1)
         claims = worker.begin("delivers", 2)
         worker.end(claims, 0.1)
