@@ -166,7 +166,11 @@ class _Listing(NamedTuple):
             edge = _first([self._edge(cursor), edge], is_upwards)
         ids = self._ids(cursor, edge)
         order = "pk" if is_upwards else "-pk"
-        found = list(self.known.filter(pk__in=ids).order_by(order)) if ids else []
+        found: list[Any] = []
+        if ids:
+            # The limits keep PostgreSQL from looking for them among all rows of an account in a long period.
+            between = self.known.filter(pk__gte=min(ids), pk__lte=max(ids))
+            found = list(between.filter(pk__in=ids).order_by(order))
         shown = found[: self.size]
         is_cut_short = len(ids) <= self.size and edge is not None
         last = ids[self.size - 1] if len(ids) > self.size else edge
