@@ -436,8 +436,8 @@ MUTATIONS = (
     Mutation(
         "last-slot-is-for-anyone",
         "delivery/slots.py",
-        "first = min(left_first, self.free - 1)",
-        "first = min(left_first, self.free)",
+        "available = min(left_first, self.free - 1)",
+        "available = min(left_first, self.free)",
         "delivery/test_sharing_rule.py",
     ),
     Mutation(

@@ -297,8 +297,8 @@ class Slots:
         if (is_slow or is_unknown) and owner.webhooks * 2 >= share:
             left_first = 0 if is_slow else share * 3 // 4 - owner.held
         if not own:
-            first = min(left_first, self.free - 1) if owner.held else self.free
-            if first <= 0:
+            available = min(left_first, self.free - 1) if owner.held else self.free
+            if available <= 0:
                 return 0
             if is_unknown or wanted == 1:
                 return 1
@@ -314,16 +314,19 @@ class Slots:
         owner, window = webhook.owner, self._window
         beyond, of_owner = max(0, webhook.held - 1), owner.held - owner.webhooks
         quarter = (1 + window // 2) // 2
-        if self._window - self.free == webhook.held:
+        is_alone = self._window - self.free == webhook.held
+        if is_alone:
             return quarter - beyond
 
         siblings = len(self._webhooks) - len(self._owners)
         left = max(quarter, window * 7 // 16 - siblings) - self._beyond
-        if self._holding == (1 if owner.held else 0):
+        has_other_owners = self._holding > (1 if owner.held else 0)
+        has_siblings = owner.webhooks > (1 if webhook.held else 0)
+        if not has_other_owners:
             most = left - window * 3 // 16
         else:
             most = (left + of_owner - window // (4 if is_slow else 8)) // 2 - of_owner
-        if owner.webhooks > (1 if webhook.held else 0):
+        if has_siblings:
             most = (most + beyond) // 2 - beyond
         in_use, left = webhook.slots_in_use(self._second), min(left, quarter - of_owner)
         to_earn = max(left - window // 16, min(left, FEW - beyond) if in_use < 2 * FEW else 0)
