@@ -119,7 +119,7 @@ def test_webhooks_beyond_the_size_of_a_claim_take_turns(alice, queue):
 
 def test_the_oldest_due_delivery_is_first(alice, webhook, queue, clock):
     first, second = emit_one(alice), emit_one(alice)
-    QueueEntry.objects.filter(event=second).update(due_at=clock() - timedelta(minutes=1))
+    QueueEntry.objects.filter(event=second).update(due_at=clock() - timedelta(minutes=2))
 
     assert [claim.event_id for claim in queue.claim(1)] == [second.pk]
     assert [claim.event_id for claim in queue.claim(1)] == [first.pk]
