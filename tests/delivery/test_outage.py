@@ -34,6 +34,21 @@ def test_tries_are_repeated_at_growing_intervals(clock):
     assert outage.may_ask
 
 
+def test_an_outage_is_reported_once_if_both_sides_fail_at_the_same_time(clock, monkeypatch):
+    outage = Outage(clock, "default")
+    reports = []
+
+    def warning(*args):
+        reports.append(args)
+        if len(reports) == 1:
+            outage.began(OperationalError("gone"), "results")  # by the other thread
+
+    monkeypatch.setattr("webhooks_app.delivery.outage.logger.warning", warning)
+    outage.began(OperationalError("gone"), "claims")
+
+    assert len(reports) == 1
+
+
 def test_a_wake_up_during_a_lost_connection_is_not_forgotten(clock, monkeypatch):
     dispatcher = Dispatcher(using="default", clock=clock, window=8)
     dispatcher.turn(lambda _: False)

@@ -336,8 +336,8 @@ MUTATIONS = (
     Mutation(
         "outage-ends-with-one-side",
         "delivery/outage.py",
-        "        if self._failing:\n            return\n",
-        "",
+        "if self._failing or not self.is_open:",
+        "if not self.is_open:",
         "delivery/test_outage.py",
     ),
     Mutation(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from threading import Lock
 
 from django.db import connections
 
@@ -18,11 +19,15 @@ OTHERS_RECORD_WITHIN_SECONDS = MAX_BACKOFF_SECONDS + 5.0
 
 
 class Outage:
-    """The state of an outage. Tries are repeated at growing intervals until the database is available again."""
+    """The state of an outage. Tries are repeated at growing intervals until the database is available again.
+
+    The threads for claiming and recording share it.
+    """
 
     def __init__(self, clock: Clock, using: str) -> None:
         self._clock = clock
         self._using = using
+        self._lock = Lock()
         self._failing: set[str] = set()
         self._backoff_seconds = 0.0
         self._ask_again_at = 0.0
@@ -56,20 +61,22 @@ class Outage:
 
     def began(self, error: Exception, side: str = "") -> None:
         """Close the thread's connection, and schedule the next try."""
-        self._failing.add(side)
-        if not self.is_open:
+        with self._lock:
+            self._failing.add(side)
+            is_first = not self.is_open
+            self._backoff_seconds = min(max(self._backoff_seconds * 2, FIRST_BACKOFF_SECONDS), MAX_BACKOFF_SECONDS)
+            self._ask_again_at = self._clock.monotonic() + self._backoff_seconds
+        if is_first:
             logger.warning("Waiting for the database: %s", " ".join(str(error).split()))
-        self._backoff_seconds = min(max(self._backoff_seconds * 2, FIRST_BACKOFF_SECONDS), MAX_BACKOFF_SECONDS)
-        self._ask_again_at = self._clock.monotonic() + self._backoff_seconds
         connections[self._using].close()
 
     def ended(self, side: str = "") -> None:
         """Record the success of one side. The outage ends with the success of every failed side."""
-        self._failing.discard(side)
-        if self._failing:
-            return
-        if self.is_open:
-            logger.info("The database is back.")
+        with self._lock:
+            self._failing.discard(side)
+            if self._failing or not self.is_open:
+                return
             self._backoff_seconds = self._ask_again_at = 0.0
             self._present_since = self._clock.monotonic()
             self._lost_from = self._present_since + OTHERS_RECORD_WITHIN_SECONDS
+        logger.info("The database is back.")
