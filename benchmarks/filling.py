@@ -10,15 +10,13 @@ from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.db import connection
-from django.db.models import Count, F, Max, Min, Model
+from django.db.models import F, Model
 from django.utils import timezone
 
 from demo_data.rebuild import rebuild
 from demo_data.webhooks import NAME_PREFIX
-from demo_data.writing import Size, make_demo_data
+from demo_data.writing import Size, make_demo_data, sum_up_results
 from webhooks_app.conf import settings
-from webhooks_app.maintenance.jobs import WEBHOOKS_AT_A_TIME
-from webhooks_app.maintenance.rollups.recent import pack, sum_up
 from webhooks_app.models import (
     ApiKey,
     AuditEntry,
@@ -26,7 +24,6 @@ from webhooks_app.models import (
     DeliveryAttempt,
     Event,
     EventReference,
-    Problem,
     QueueEntry,
     QueueLane,
     Replay,
@@ -84,7 +81,8 @@ def fill(count: int, progress: Progress) -> None:
     progress.step("summing up")
     kept_since = timezone.now() - timedelta(days=settings.ATTEMPT_RETENTION_DAYS, hours=-1)
     rebuild("default", kept_since, until + SPREAD)
-    _note_health(times)
+    WebhookHealth.objects.update(given_up_count=F("given_up_count") * times)
+    sum_up_results("default")
     _add_records(times)
     backlog.analyze()
 
@@ -177,37 +175,6 @@ def _add_references() -> None:
             SELECT prefix || substr(md5(CASE prefix WHEN 'ppt_' THEN id::text ELSE
                 (('x' || substr(md5(id::text), 1, 8))::bit(32)::bigint % {USERS})::text END), 1, 8), id
             FROM {Event._meta.db_table}, unnest(ARRAY['ppt_', 'user_']) AS prefix ORDER BY 1, 2""")
-
-
-def _note_health(times: int) -> None:
-    """Store the recent results of all webhooks, and the problems that their failed attempts would have become."""
-    now, ids = timezone.now(), list(Webhook.objects.order_by("pk").values_list("pk", flat=True))
-    WebhookHealth.objects.update(given_up_count=F("given_up_count") * times)
-    for place, start in enumerate(range(0, len(ids), WEBHOOKS_AT_A_TIME)):
-        some = ids[start : start + WEBHOOKS_AT_A_TIME]
-        pack("default", place, some, sum_up("default", some, now))
-    failed = DeliveryAttempt.objects.exclude(result=DeliveryAttempt.Result.SUCCEEDED).order_by()
-    grouped = failed.values_list("delivery__webhook", "result", "response_status").annotate(
-        Count("pk"), Min("started_at"), Max("started_at")
-    )
-    failing = set(WebhookHealth.objects.filter(failing_since__isnull=False).values_list("pk", flat=True))
-    Problem.objects.bulk_create(
-        [
-            Problem(
-                webhook_id=webhook_id,
-                result=result,
-                code=code or 0,
-                count=number,
-                state=Problem.State.OPEN if webhook_id in failing else Problem.State.RESOLVED,
-                resolved_at=None if webhook_id in failing else last,
-                first_seen_at=first,
-                last_seen_at=last,
-                opened_at=first,
-            )
-            for webhook_id, result, code, number, first, last in grouped
-        ],
-        batch_size=1000,
-    )
 
 
 def _add_records(times: int) -> None:

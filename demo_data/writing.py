@@ -1,18 +1,24 @@
-"""Insertion of the demo data, with the roll-ups and health records that workers would have written."""
+"""Insertion of the demo data, with the roll-ups, health records and problems that workers would have written."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from django.db import connections, models, router, transaction
-from django.db.models import Count, Max, Min
+from django.db.models import Count, F, Max, Min, Q
+from django.db.models.functions import TruncHour
 from django.utils import timezone
 
 from webhooks_app.conf import settings
 from webhooks_app.database.dialects import dialect_of
-from webhooks_app.models import Delivery, DeliveryAttempt, Event, QueueEntry, WebhookHealth
+from webhooks_app.maintenance.jobs import sum_up_recent
+from webhooks_app.maintenance.problems import note_results
+from webhooks_app.maintenance.rollups.folding import TalliedWebhook
+from webhooks_app.models import Delivery, DeliveryAttempt, Event, Problem, QueueEntry, WebhookHealth
+from webhooks_app.models.rollup import FAILED
 
 from .history import History, Rows
 from .rebuild import rebuild
@@ -52,6 +58,15 @@ def make_demo_data(
     if (first := max(since, _kept_since())) < until:
         rebuild(using, first, until)
     _insert_health(using, targets)
+    _insert_problems(using, targets)
+    sum_up_results(using)
+
+
+def sum_up_results(using: str) -> None:
+    """Sum up the recent results of all webhooks at once, instead of some at each run of the job."""
+    facts: dict[str, Any] = {}
+    while not facts or facts["after"]:
+        sum_up_recent(using, timezone.now(), facts)
 
 
 def _kept_since() -> datetime:
@@ -111,3 +126,34 @@ def _health(using: str, webhook_id: str) -> WebhookHealth:
         last_given_up_at=Max("finished_at"), failing_since=Min("finished_at"), given_up_count=Count("pk")
     )
     return WebhookHealth(webhook_id=webhook_id, **succeeded, **failed)
+
+
+def _insert_problems(using: str, targets: Iterable[Target]) -> None:
+    """Insert the problems that maintenance would have made of these results."""
+    with transaction.atomic(using=using):
+        note_results(using, _results_by_hour(using, [target.webhook.pk for target in targets]))
+    Problem.objects.using(using).resolve(timezone.now())
+
+
+def _results_by_hour(using: str, webhook_ids: Sequence[str]) -> Iterator[TalliedWebhook]:
+    """Yield the equal results of each webhook and hour together, in the order of the last ones."""
+    is_last = Q(delivery__state=Delivery.State.GIVEN_UP, number=F("delivery__attempt_count"))
+    attempts = DeliveryAttempt.objects.using(using).filter(
+        delivery__webhook__in=webhook_ids, delivery__kind=Delivery.Kind.EVENT
+    )
+    counted = (
+        attempts.annotate(hour=TruncHour("started_at", tzinfo=UTC))
+        .values_list("delivery__webhook_id", "hour", "result", "response_status")
+        .annotate(
+            count=Count("pk"),
+            last=Max("started_at"),
+            given_up=Count("pk", filter=is_last),
+            missed_from=Min("delivery__created_at", filter=is_last),
+        )
+        .order_by("last")
+    )
+    for webhook_id, _hour, result, status, count, last, given_up, missed_from in counted.iterator():
+        has_failed = result != DeliveryAttempt.Result.SUCCEEDED
+        counters = {f"{FAILED}{result}": count, "given_up": given_up} if has_failed else {"succeeded_at_once": count}
+        codes = {status: count} if result == DeliveryAttempt.Result.HTTP_STATUS else {}
+        yield TalliedWebhook(webhook_id, last, counters, given_up, missed_from, codes)

@@ -505,3 +505,20 @@ def test_a_page_costs_a_bounded_number_of_queries(superuser: Page, new_webhook: 
         superuser.get(*address)
 
     assert len(queries) <= MAX_QUERIES[name]
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        ("delivery", "No deliveries yet."),
+        ("event", "No events yet."),
+        ("webhook", "No webhooks yet."),
+        ("problem", "No open problems."),
+        ("replay", "No replays yet."),
+        ("apikey", "No API keys yet."),
+        ("auditentry", "No entries yet."),
+    ],
+)
+def test_an_empty_list_says_what_it_will_contain(superuser: Page, model: str, words: str) -> None:
+    assert shows(superuser.get(model), words)
+    assert not shows(superuser.get(model, q="nobody"), words)

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from django.core.management.base import CommandError
+from django.db.models.signals import post_save
 from django.utils import timezone
 
 from demo_data.deletion import DemoDeletion
@@ -21,7 +22,7 @@ from webhooks_app.conf import transport_options
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.maintenance.retention import Pruned, prune
 from webhooks_app.maintenance.rollups.reading import ever
-from webhooks_app.models import Delivery, DeliveryAttempt, Event, QueueEntry, Rollup, Webhook, WebhookHealth
+from webhooks_app.models import Delivery, DeliveryAttempt, Event, Problem, QueueEntry, Rollup, Webhook, WebhookHealth
 from webhooks_app.models.rollup import EVERY_WEBHOOK, id_of_account
 from webhooks_app.routing.report import Reason, decide
 from webhooks_app.transport.memory import MemoryTransport
@@ -110,6 +111,49 @@ def test_webhooks_that_never_succeed_are_failing(made: Output) -> None:
 
     assert any("//unknown-" in url for url in failing)
     assert not any("//healthy-" in url for url in failing)
+
+
+def test_the_failed_attempts_are_grouped_into_problems(made: Output) -> None:
+    failed = DeliveryAttempt.objects.exclude(result="succeeded").filter(delivery__kind=Delivery.Kind.EVENT)
+    counted = Counter(failed.values_list("delivery__webhook", "result"))
+
+    noted: Counter[tuple[str, str]] = Counter()
+    for webhook_id, result, count in Problem.objects.values_list("webhook", "result", "count"):
+        noted[webhook_id, result] += count
+    assert noted == counted
+    (unknown,) = Webhook.objects.filter(url__contains="//unknown-")
+    (problem,) = Problem.objects.filter(webhook=unknown, result="dns_error")
+    first = Delivery.objects.filter(webhook=unknown, state=Delivery.State.GIVEN_UP).earliest("created_at")
+    assert (problem.state, problem.missed_from) == (Problem.State.OPEN, first.created_at)
+    assert (
+        Problem.objects.filter(webhook__url__contains="//healthy-").exclude(state=Problem.State.RESOLVED).count() <= 1
+    )
+
+
+def test_the_recent_results_are_there_at_once(made: Output) -> None:
+    health = WebhookHealth.objects.get(webhook__url__contains="//unknown-")
+
+    week = health.recent["week"]
+    assert week["finished"] > week["given_up"] > 0
+    assert health.recent["day"]["finished"] <= week["finished"]
+
+
+def test_new_accounts_emit_no_events(run: Run, db: None, django_user_model: Any) -> None:
+    saved: list[Any] = []
+
+    def on_save(instance: Any, **kwargs: Any) -> None:
+        saved.append(instance)
+
+    post_save.connect(on_save, sender=django_user_model)
+    try:
+        run("make_demo_data", "--deliveries", "20", "--owners", "3", "--force")
+    finally:
+        post_save.disconnect(on_save, sender=django_user_model)
+
+    assert saved == []
+    users = django_user_model.objects.all()
+    assert sorted(user.get_username() for user in users) == ["demo-1", "demo-2", "demo-3"]
+    assert not any(user.has_usable_password() for user in users)
 
 
 def test_demo_deliveries_are_not_sent(made: Output) -> None:
