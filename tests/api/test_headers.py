@@ -154,3 +154,20 @@ def test_other_invalid_headers_are_refused(api, body, field):
     answer = api.call("POST", "/v1/webhooks", {**NEW, **body})
 
     assert errors(answer)[field]
+
+
+@pytest.mark.parametrize(
+    ("given", "missing"),
+    [
+        pytest.param({"password": "two"}, "username", id="only the password"),
+        pytest.param({"username": "you"}, "password", id="only the user name"),
+    ],
+)
+def test_a_part_of_basic_authentication_is_refused_and_changes_nothing(api, alice, given, missing):
+    webhook = make_webhook(alice, basic_auth=("me", "one"))
+
+    answer = api.call("PATCH", f"/v1/webhooks/{webhook.pk}", {"basic_auth": given})
+
+    assert answer.status_code == 400
+    assert f"basic_auth.{missing}" in answer.json()["errors"]
+    assert stored() == {"Authorization": "Basic bWU6b25l"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from datetime import timedelta
 from typing import Any
 
@@ -11,6 +12,7 @@ from django.test import Client
 from django.utils import timezone
 from django.utils.html import escape
 
+from webhooks_app import emit
 from webhooks_app.maintenance.jobs import fold_tallies
 from webhooks_app.models import AuditEntry, Delivery, Webhook, WebhookHealth
 from webhooks_app.models.audit import Via
@@ -435,3 +437,24 @@ def test_the_reason_of_a_pause_is_shown_to_the_account(amina: Customer) -> None:
     amina.post("webhook-action", amina.webhook.pk, "pause", reason="The receiver moves.")
 
     assert "The receiver moves." in text(amina.get("webhook", amina.webhook.pk))
+
+
+@pytest.mark.parametrize(
+    ("typed", "sent"),
+    [
+        pytest.param({"basic_password": "two"}, "me:two", id="only the password"),
+        pytest.param({"basic_auth": "you"}, "you:one", id="only the user name"),
+        pytest.param({"description": "changed"}, "me:one", id="neither"),
+    ],
+)
+def test_the_part_of_the_credentials_left_empty_is_sent_unchanged(
+    amina: Customer, typed: dict[str, str], sent: str
+) -> None:
+    webhook = make_webhook(amina.user, "file.deleted", basic_auth=("me", "one"))
+
+    amina.post("webhook-settings", webhook.pk, **settings_of(webhook, **typed))
+    with Webhooks() as webhooks:
+        emit("file.deleted", {"file_id": "file_1", "user_id": "user_1", "filename": "a.pdf"}, owner=amina.user)
+        (request,) = webhooks.deliver()
+
+    assert b64decode(request.headers["Authorization"].removeprefix("Basic ")).decode() == sent
