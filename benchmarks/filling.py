@@ -50,6 +50,7 @@ SLICES = 50
 """Statements per table. Each inserts the rows of a part of the time in their order, as a service would."""
 
 COPIED: Sequence[type[Model]] = (Event, Delivery, DeliveryAttempt, QueueEntry)
+REPLACED: Sequence[type[Model]] = (*COPIED, EventReference)
 IDS = ("id", "event_id", "delivery_id")
 """Columns with identifiers of copied rows."""
 
@@ -132,7 +133,7 @@ def _multiply(times: int, progress: Progress) -> None:
                 f"CREATE TEMPORARY TABLE {table}_pattern AS"
                 f" SELECT *, ntile({SLICES}) OVER (ORDER BY {pk}) AS slice FROM {table}"
             )
-        cursor.execute(f"TRUNCATE {', '.join(model._meta.db_table for model in COPIED)}")
+        cursor.execute(f"TRUNCATE {', '.join(model._meta.db_table for model in REPLACED)}")
         step_ms = int(SPREAD / timedelta(milliseconds=1)) // times
         for place, model in enumerate(COPIED):
             columns = [field for field in model._meta.concrete_fields if not field.generated]

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from webhooks_app.conf import retry_policy, settings
 from webhooks_app.event_types import registry
-from webhooks_app.models import Delivery, DeliveryAttempt, Event, Webhook
+from webhooks_app.models import Delivery, DeliveryAttempt, Event, EventReference, Webhook
 from webhooks_app.protocol.ids import RANDOM_HEX_DIGITS, first_id_at
 from webhooks_app.protocol.json_data import format_time
 from webhooks_app.reasons import ReasonText
@@ -25,6 +25,8 @@ DUE_WITHIN = timedelta(minutes=1)
 """Span after the final deliveries in which the due ones are queued."""
 
 FIRST_ATTEMPT_AFTER = timedelta(milliseconds=20)
+
+REFERENCE_DIGITS = 8
 
 SUCCEEDED = DeliveryAttempt.Result.SUCCEEDED.value
 
@@ -50,6 +52,7 @@ class Rows:
     """Rows for one transaction."""
 
     events: list[Event] = field(default_factory=list)
+    references: list[EventReference] = field(default_factory=list)
     deliveries: list[Delivery] = field(default_factory=list)
     attempts: list[DeliveryAttempt] = field(default_factory=list)
 
@@ -124,8 +127,9 @@ class History:
         return audiences.draw(self._chances), self._since + (self._until - self._since) * share
 
     def _add_event(self, rows: Rows, audience: Audience, moment: datetime, *, is_due: bool) -> None:
-        event = self._event(audience, moment)
+        event, references = self._event(audience, moment)
         rows.events.append(event)
+        rows.references.extend(EventReference(value=value, event=event) for value in references)
         for target in audience.targets:
             delivery = Delivery(
                 id=self._id("dlv", moment),
@@ -138,13 +142,16 @@ class History:
             if not is_due:
                 rows.attempts.extend(self._finish(delivery, target))
 
-    def _event(self, audience: Audience, moment: datetime) -> Event:
+    def _event(self, audience: Audience, moment: datetime) -> tuple[Event, Sequence[str]]:
+        """Return an event with identifiers of its own in its data, and these references."""
         event_id, name = self._id("evt", moment), audience.event_type
-        body = f'{{"id":"{event_id}","type":"{name}","created":"{format_time(moment)}","data":{self._data[name]}}}'
-        is_kept = moment >= self._kept_since
-        return Event(
-            id=event_id, type=name, owner_id=audience.owner_id, body=body if is_kept else "", created_at=moment
-        )
+        data, references = self._data[name], []
+        for value in registry.get(name).references(registry.get(name).example):
+            references.append(f"{value.rpartition('_')[0]}_{event_id[-REFERENCE_DIGITS:]}")
+            data = data.replace(json.dumps(value), json.dumps(references[-1]))
+        body = f'{{"id":"{event_id}","type":"{name}","created":"{format_time(moment)}","data":{data}}}'
+        kept = body if moment >= self._kept_since else ""
+        return Event(id=event_id, type=name, owner_id=audience.owner_id, body=kept, created_at=moment), references
 
     def _finish(self, delivery: Delivery, target: Target) -> Sequence[DeliveryAttempt]:
         """Set a random outcome of a delivery and return its attempts."""

@@ -17,7 +17,7 @@ from webhooks_app.database.dialects import dialect_of
 from webhooks_app.maintenance.jobs import sum_up_recent
 from webhooks_app.maintenance.problems import note_results
 from webhooks_app.maintenance.rollups.folding import TalliedWebhook
-from webhooks_app.models import Delivery, DeliveryAttempt, Event, Problem, QueueEntry, WebhookHealth
+from webhooks_app.models import Delivery, DeliveryAttempt, Event, EventReference, Problem, QueueEntry, WebhookHealth
 from webhooks_app.models.rollup import FAILED
 
 from .history import History, Rows
@@ -78,6 +78,7 @@ def _insert(using: str, rows: Rows) -> None:
     pending = [delivery for delivery in rows.deliveries if delivery.state == Delivery.State.PENDING]
     final = [delivery for delivery in rows.deliveries if delivery.state != Delivery.State.PENDING]
     _insert_all(using, Event, rows.events)
+    _insert_all(using, EventReference, rows.references)
     _insert_all(using, Delivery, final)
     _queue(using, pending)
     _insert_all(using, DeliveryAttempt, rows.attempts)
@@ -107,7 +108,7 @@ def _insert_all(using: str, model: type[models.Model], rows: Iterable[models.Mod
 
 def _analyze(using: str) -> None:
     """Update the statistics, which otherwise describe empty tables for a while."""
-    tables = [model._meta.db_table for model in (Event, Delivery, DeliveryAttempt, QueueEntry)]
+    tables = [model._meta.db_table for model in (Event, EventReference, Delivery, DeliveryAttempt, QueueEntry)]
     dialect_of(using).analyze(connections[using], tables)
 
 

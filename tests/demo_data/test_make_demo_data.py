@@ -22,7 +22,17 @@ from webhooks_app.conf import transport_options
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.maintenance.retention import Pruned, prune
 from webhooks_app.maintenance.rollups.reading import ever
-from webhooks_app.models import Delivery, DeliveryAttempt, Event, Problem, QueueEntry, Rollup, Webhook, WebhookHealth
+from webhooks_app.models import (
+    Delivery,
+    DeliveryAttempt,
+    Event,
+    EventReference,
+    Problem,
+    QueueEntry,
+    Rollup,
+    Webhook,
+    WebhookHealth,
+)
 from webhooks_app.models.rollup import EVERY_WEBHOOK, id_of_account
 from webhooks_app.routing.report import Reason, decide
 from webhooks_app.transport.memory import MemoryTransport
@@ -99,6 +109,14 @@ def test_an_event_looks_like_an_emitted_event(made: Output) -> None:
         assert event.data
         assert f'"id":"{event.pk}","type":"{event.type}"' in event.body
         assert int(event.pk[4:16], 16) == int(event.created_at.timestamp() * 1000)
+
+
+def test_an_event_is_found_by_the_identifiers_in_its_data(made: Output) -> None:
+    event = Event.objects.filter(type="ppt.generation.completed").last()
+
+    assert event.data["ppt_id"].startswith("ppt_")
+    assert EventReference.newest_events(event.data["ppt_id"]) == [event.pk]
+    assert {event.data["ppt_id"], event.data["user_id"]} <= set(event.references.values_list("value", flat=True))
 
 
 def test_the_overview_counts_them(made: Output) -> None:
@@ -222,6 +240,9 @@ def test_deletion_keeps_other_rows(run: Run, db: None, django_user_model: Any) -
     assert list(django_user_model.objects.all()) == [mine]
     assert [webhook.owner for webhook in Webhook.objects.all()] == [mine]
     assert (Event.objects.count(), Delivery.objects.count(), DeliveryAttempt.objects.count()) == (2, 2, 1)
+    assert set(EventReference.objects.values_list("event", flat=True)) <= set(
+        Event.objects.values_list("pk", flat=True)
+    )
     assert (ever()["succeeded_at_once"], ever()["given_up"]) == (1, 0)
     counted = {EVERY_WEBHOOK, id_of_account(mine.pk), Webhook.objects.get().pk}
     assert set(Rollup.objects.values_list("webhook_id", flat=True)) == counted
