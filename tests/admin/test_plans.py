@@ -17,6 +17,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from demo_data.writing import Size, make_demo_data
+from tests.support.plans import rows_read as read_by
 from tests.support.rows import emit_one, make_webhook
 from webhooks_app.models import ApiKey, Delivery, Event, EventReference
 from webhooks_app.models.keyset import HORIZON
@@ -153,3 +154,43 @@ def _sizes(plan: dict[str, Any]) -> Iterator[float]:
     yield rows * plan["Actual Loops"]
     for part in plan.get("Plans", ()):
         yield from _sizes(part)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    "query",
+    [
+        "q={event}",
+        "q=order_old",
+        "q=order_old+root",
+        "reference=order_old",
+        "reference=order_old&event_type=webhook.retry",
+        "reference=order_old&event_type=nobodys.type&webhook={webhook}",
+        "reference=order_old&state__exact=given_up",
+        "reference=order_old&state__exact=pending",
+        "reference=order_old&state__exact=cancelled&result=timeout&created_before=2100-01-01T00:00",
+    ],
+)
+def test_deliveries_of_old_events_are_found_with_outdated_statistics(superuser: Page, query: str) -> None:
+    webhook = make_webhook(superuser.user)
+    event, *others = (emit_one(superuser.user) for _ in range(5))
+    for each in (event, others[0]):
+        EventReference.objects.create(event=each, value="order_old")
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")  # as if each event had a fifth of the deliveries
+    new = [Delivery(event=others[-1], webhook=webhook, state="given_up") for _ in range(12_000)]
+    Delivery.objects.bulk_create(new, batch_size=2000)
+    address = f"/admin/webhooks_app/delivery/?{query.format(event=event.pk, webhook=webhook.pk)}"
+
+    assert read_by(lambda: superuser.client.get(address)) < 2000
+
+
+@pytest.mark.django_db
+def test_the_deliveries_of_an_event_with_many_webhooks_are_read_page_by_page(superuser: Page) -> None:
+    webhook = make_webhook(superuser.user)
+    event = emit_one(superuser.user)
+    Delivery.objects.bulk_create([Delivery(event=event, webhook=webhook) for _ in range(12_000)], batch_size=2000)
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+
+    assert read_by(lambda: superuser.client.get(f"/admin/webhooks_app/delivery/?q={event.pk}")) < 10_000

@@ -97,13 +97,14 @@ class KeysetChangeList(ChangeList):
         active = [spec for spec in self.filter_specs if getattr(spec, "used_parameters", None)]
         parts = admin.parts(request, self.query, active)
         if parts.field and not parts.are_too_many:
-            active = [spec for spec in active if not getattr(spec, "is_by_part", False)]
+            active = [spec for spec in active if getattr(spec, "part_field", "") != parts.field]
         by_index = [spec for spec in active if _is_by_index(spec, parts)]
         scope: Any = self._source(by_index) if parts is WHOLE and not self.query else None
-        if scope is None and len(by_index) == len(active) and not parts.are_too_many and not admin.hides_rows(request):
+        is_scanned = parts.are_too_many or admin.hides_rows(request) or not admin.are_covered_by(parts)
+        if scope is None and len(by_index) == len(active) and not is_scanned:
             return Bounds(parts=parts)
         if scope is None:
-            # Parts already cover permissions and search. Without parts, the scope needs the search too.
+            # Parts already find the rows of the search. Without parts, the scope needs the search too.
             scope = self.model._default_manager.all() if parts.field else self._searched(request)
             for spec in by_index:
                 scope = spec.queryset(request, scope)

@@ -238,13 +238,17 @@ class DeliveryAdmin(DeliveryPage, ExportingAdmin):
         return Q(webhook__url__icontains=term) | super().matches_text(request, term)
 
     def parts(self, request: HttpRequest, query: str, filters: Sequence[Any]) -> Parts:
-        """Return one part for each webhook if the list is limited to certain webhooks."""
+        """Return one part for each event or webhook if the list is limited to certain ones."""
         terms, of_webhooks = query.split(), [spec for spec in filters if isinstance(spec, OfWebhooksFilter)]
         own = own_ids(request)
-        if any(term.startswith(("dlv_", "evt_", "rpl_")) or EventReference.newest_events(term, own) for term in terms):
+        if any(term.startswith(("dlv_", "rpl_")) for term in terms):
             return WHOLE
-        if any(isinstance(spec, ReferenceOfEventFilter) for spec in filters):
-            return WHOLE  # the deliveries of an event are few
+        for spec in filters:
+            if isinstance(spec, ReferenceOfEventFilter):
+                return Parts("event", spec.events)
+        for term in terms:
+            if events := [term] if term.startswith("evt_") else EventReference.newest_events(term, own):
+                return Parts("event", events)
         if manages_all(request) and not terms and not of_webhooks:
             return WHOLE
         webhooks = own_rows(request, Webhook.objects.all())
@@ -254,6 +258,9 @@ class DeliveryAdmin(DeliveryPage, ExportingAdmin):
         for spec in of_webhooks:
             webhooks = spec.among(webhooks)
         return Parts.of("webhook", webhooks)
+
+    def are_covered_by(self, parts: Parts) -> bool:
+        return parts.field != "event"  # which has deliveries to other accounts, and other terms of the search
 
     @admin.display(description=_("created"))
     def created(self, delivery: Delivery) -> SafeString:

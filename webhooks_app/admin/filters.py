@@ -1,7 +1,7 @@
 """Filters of the change lists. None of them reads the table for its choices.
 
 ``is_by_index`` marks a filter whose rows are adjacent in an index; for a state it depends on the parts of the list.
-``is_by_part`` marks a filter that the parts of the list already apply. Any other filter examines a bounded number of
+``part_field`` is the field of the parts that already apply a filter. Any other filter examines a bounded number of
 rows.
 """
 
@@ -324,17 +324,23 @@ class ReferenceFilter(WordFilter):
 
 
 class ReferenceOfEventFilter(ReferenceFilter):
-    """Filter deliveries by the reference of their event."""
+    """Filter deliveries by the reference of their event. The rows of each event are adjacent in an index."""
+
+    part_field = "event"
 
     def meant(self, path: str) -> Q:
-        return Q(event__in=EventReference.newest_events(self.word, own_ids(self.request)))
+        return Q(event__in=self.events)
+
+    @cached_property
+    def events(self) -> list[str]:
+        return [] if self.is_nonsense else EventReference.newest_events(self.word, own_ids(self.request))
 
 
 class OfWebhooksFilter(WordFilter):
     """Filter by a property of webhooks. The rows of each webhook are adjacent in an index."""
 
     path = "webhook__"
-    is_by_part = True
+    part_field = "webhook"
 
     @property
     def is_by_index(self) -> bool:

@@ -148,6 +148,10 @@ class OwnedAdmin(BaseAdmin):
         """Return True if ``get_queryset`` leaves out some of ``listed_rows``, which no index does."""
         return False
 
+    def are_covered_by(self, parts: Parts) -> bool:
+        """Return True if parts have only rows that the user may view and that match the search."""
+        return True
+
     def listed_rows(self, request: HttpRequest) -> QuerySet[Any]:
         """Return the rows that a page of the list examines."""
         return self.get_queryset(request)

@@ -577,6 +577,7 @@ class Migration(migrations.Migration):
             name="event",
             field=models.ForeignKey(
                 db_constraint=False,
+                db_index=False,
                 editable=False,
                 help_text="Empty for a verification, which is not an event.",
                 null=True,
@@ -1438,6 +1439,10 @@ class Migration(migrations.Migration):
                 only=models.Q(("kind", "verification")),
                 otherwise=None,
             ),
+        ),
+        migrations.AddIndex(
+            model_name="delivery",
+            index=models.Index(fields=["event", "-id"], name="webhooks_delivery_event"),
         ),
         migrations.AddIndex(
             model_name="delivery",

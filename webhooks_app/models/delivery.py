@@ -66,8 +66,11 @@ class DeliveryQuerySet(MaskedQuerySet["Delivery"]):
         """Return True if the queue, or an index, has just the deliveries in this state, by identifier.
 
         The queue as a whole is ordered by identifier. The entries of a webhook, as a part, have to be sorted: there
-        must be few. A webhook with many has pending deliveries among its newest.
+        must be few. A webhook with many has pending deliveries among its newest. An event's deliveries have no index
+        by state.
         """
+        if parts.field == "event":
+            return False
         if state == Delivery.State.PENDING:
             return parts.field != "webhook" or not QueueEntry.objects.using(self.db).has_many(parts.ids)
         return state in Delivery.LISTED_STATES and connections[self.db].features.supports_partial_indexes
@@ -178,6 +181,7 @@ class Delivery(Masked):
         on_delete=models.CASCADE,
         related_name="deliveries",
         db_constraint=False,  # inserted for an existing event, deleted with it
+        db_index=False,
         help_text=_("Empty for a verification, which is not an event."),
     )
     # No constraint in the database. Its check would lock the webhook's row, under which workers claim, in every
@@ -297,6 +301,7 @@ class Delivery(Masked):
                 otherwise=None,
                 name="webhooks_delivery_handshake",
             ),
+            models.Index(fields=("event", "-id"), name="webhooks_delivery_event"),
             models.Index(fields=("webhook", "-id"), name="webhooks_delivery_webhook"),
         )
 
