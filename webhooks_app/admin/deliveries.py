@@ -101,6 +101,7 @@ class DeliveryPage(ReadOnlyAdmin, ActingAdmin):
         state = coloured(delivery.state, state_and_result(delivery))
         return {
             "delivery": delivery,
+            "is_done": delivery.state != Delivery.State.PENDING,
             "standing": format_html("{}{}{}", state, ". " if reason else "", reason),
             "attempts": shown_transcript(request, delivery, site=self.admin_site.name),
             "waiting_for": waits,

@@ -194,6 +194,7 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
             "status_text": status_in_words(replay),
             "failing": failing_sentences(FailingPeriod.from_json(kept) for kept in replay.failing),
             "latest": latest,
+            "is_done": not latest.seconds,
             **self._answer(request, latest.answered),
             "sample": [self._sampled(request, each) for each in replay.sample],
             "steering": self.buttons(request, replay),

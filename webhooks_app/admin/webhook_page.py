@@ -129,10 +129,11 @@ def handshake(request: HttpRequest, webhook: Webhook, *, site: str) -> Context:
     """Return the status of the latest verification, with its transcript if the user may view deliveries."""
     delivery = _deliveries(request, webhook).handshakes().first()
     if delivery is None:
-        return {"handshake": None, "shows_attempts": shows_deliveries(request)}
+        return {"handshake": None, "is_done": True, "shows_attempts": shows_deliveries(request)}
     attempts = shown_transcript(request, delivery, site=site)
     return {
         "handshake": delivery,
+        "is_done": delivery.state != Delivery.State.PENDING,
         "handshake_status": state_of_handshake(delivery, why(attempts[-1].attempt) if attempts else ""),
         "handshake_attempts": attempts,
         "handshake_waits": waiting_for(delivery, url=delivery_urls(site)),
