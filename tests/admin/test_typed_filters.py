@@ -76,6 +76,8 @@ def test_a_time_without_an_offset_is_local(superuser: Page, new_delivery: Any, s
         {"created_before": "2026-02-30T00:00"},
         {"created_after": "0001-01-01T00:00+14:00"},
         {"created_before": "9999-12-31T23:59:59-14:00"},
+        {"created_after": "2026-03-02T00:00", "created_before": "2026-03-01T00:00"},
+        {"finished_after": "2026-03-02T00:00", "finished_before": "2026-03-02T00:00"},
         {"webhook": "x" * 2049},
         {"owner": "x" * 255},
     ],
@@ -91,6 +93,13 @@ def test_invalid_input_finds_nothing_and_shows_an_error(
     assert listed(page) == []
     assert '<ul class="errorlist"' in text(page)
     assert not shows(page, "Search older rows")
+
+
+@pytest.mark.parametrize("name", ["created", "finished"])
+def test_a_reversed_period_is_explained(superuser: Page, name: str) -> None:
+    page = superuser.get("delivery", **{f"{name}_after": "2026-03-02T00:00", f"{name}_before": "2026-03-01T00:00"})
+
+    assert shows(page, "The end of the period must be later than its beginning.")
 
 
 @pytest.mark.parametrize(

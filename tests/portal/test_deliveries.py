@@ -374,3 +374,12 @@ def test_newer_events_of_others_with_the_same_reference_hide_no_own_ones(amina, 
     emit(amina.event.type, {"error": "a"}, owner=other, references=["order_1"])
 
     assert listed(amina, q="order_1") == [amina.delivery.pk]
+
+
+@pytest.mark.parametrize("name", ["created", "finished"])
+def test_a_reversed_period_is_explained(amina: Customer, name: str) -> None:
+    period = {f"{name}_after": "2026-03-02T00:00", f"{name}_before": "2026-03-01T00:00"}
+
+    page = amina.get("deliveries", **period).content.decode()
+
+    assert "The end of the period must be later than its beginning." in page

@@ -28,7 +28,7 @@ from ..models.keyset import Parts, created_within
 from ..models.status import REQUESTED
 from ..owners import owners
 from ..pages.display import result_in_words
-from ..pages.filters import ANSWER, PERIODS, SPANS, TIMEOUT, limits_of, moment_field, with_answer
+from ..pages.filters import ANSWER, PERIODS, SPANS, TIMEOUT, PeriodForm, limits_of, moment_field, with_answer
 from ..transport.endpoint import MAX_URL_LENGTH
 from .change_list import CURSOR_VAR
 from .owned import MAX_FOUND, actor_of, found_owners, knows_owners, manages_all, own_ids, visible_event_types
@@ -172,7 +172,7 @@ class TypedFilter(admin.ListFilter):
         return {"selected": not self.used_parameters, "query_string": without, "display": _("All")}
 
 
-class TimesForm(forms.Form):
+class TimesForm(PeriodForm):
     created_after = moment_field(_("From"))
     created_before = moment_field(_("To"))
 
@@ -203,7 +203,7 @@ class CreatedFilter(TypedFilter, admin.SimpleListFilter):
         return created_within(rows, self.typed.get("created_after"), self.typed.get("created_before"))
 
 
-class FinishedForm(forms.Form):
+class FinishedForm(PeriodForm):
     finished_after = moment_field(_("From"))
     finished_before = moment_field(_("To"))
 

@@ -10,6 +10,7 @@ from django.conf import settings
 from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
 from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..models import DeliveryAttempt
@@ -38,6 +39,17 @@ PERIODS = DAYS | {name: label for name, (label, _span) in SPANS.items()}
 def moment_field(label: Any, **more: Any) -> forms.DateTimeField:
     """Return an optional field for a time."""
     return forms.DateTimeField(label=label, required=False, widget=MomentInput, validators=WITHIN, **more)
+
+
+class PeriodForm(forms.Form):
+    """A form in which each field ``…_before`` must be later than the field ``…_after`` of the same name."""
+
+    def clean(self) -> None:
+        for name in [name for name in self.fields if name.endswith("_before")]:
+            since = self.cleaned_data.get(name.replace("_before", "_after"))
+            until = self.cleaned_data.get(name)
+            if since and until and until <= since:
+                self.add_error(name, gettext("The end of the period must be later than its beginning."))
 
 
 def last_answered(word: str) -> Q:

@@ -21,7 +21,7 @@ from ..operations.sending import redeliver
 from ..owners import event_types_for
 from ..pages.display import delivery_rows, result_in_words
 from ..pages.explanation import policy_in_words, why_cancelled
-from ..pages.filters import ANSWER, PERIODS, limits_of, moment_field, with_answer
+from ..pages.filters import ANSWER, PERIODS, PeriodForm, limits_of, moment_field, with_answer
 from ..pages.timeline import by_id, deliveries_read, timeline_of
 from ..routing.report import decide
 from .base import PER_PAGE, AccountPage, cursor_of, links_of, redirect
@@ -38,7 +38,7 @@ RECENT = 10
 Kind = Delivery.Kind
 
 
-class DeliveryFilterForm(forms.Form):
+class DeliveryFilterForm(PeriodForm):
     """The filters of the list. Those in ``BY_INDEX`` find their rows directly, the others among a limited number."""
 
     q = forms.CharField(
