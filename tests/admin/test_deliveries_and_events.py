@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
+from django.contrib.admin.utils import quote
 from django.contrib.auth import get_user_model
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -180,6 +181,7 @@ def test_a_redelivery_has_the_same_event_and_its_requester(superuser: Page, deli
     again = Delivery.objects.get(redelivery_of=delivery)
     assert (again.event, again.requested_by, again.state) == (delivery.event, superuser.user, Delivery.State.PENDING)
     assert shown_messages(answer) == ["Redelivered the event."]
+    assert answer.redirect_chain[-1][0].endswith(f"/delivery/{quote(again.pk)}/change/")
     assert LogEntry.objects.get().object_id == delivery.pk
 
 

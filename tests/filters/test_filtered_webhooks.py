@@ -274,6 +274,18 @@ def test_the_console_previews_a_filter_on_the_last_events_and_uses_it(admin_clie
     assert webhook.filter == {"error": "a"}
 
 
+@pytest.mark.parametrize(("error", "matched"), [("a", 2), ("none", 0)], ids=["all", "none"])
+def test_the_console_previews_a_filter_that_matches_all_or_none(admin_client, alice, error, matched):
+    webhook = make_webhook(alice)
+    events = [emit_error(alice, "a") for _ in range(2)]
+    fields = {"action": "try_filter", "_selected_action": webhook.pk, "confirmed": "yes"}
+
+    page = admin_client.post("/admin/webhooks_app/webhook/", {**fields, "filter": f'{{"error": "{error}"}}'})
+
+    assert f"The filter would have matched {matched} of the last 2 events." in page.text
+    assert sum(f"/event/{event.pk}/change/" in page.text for event in events) == 1
+
+
 def test_the_console_names_the_line_of_broken_json(admin_client, alice):
     webhook = make_webhook(alice)
     fields = {"action": "try_filter", "_selected_action": webhook.pk, "confirmed": "yes", "filter": '{\n"error": a}'}
