@@ -23,7 +23,7 @@ from webhooks_app.admin.display import deliveries_url
 from webhooks_app.emission import emit
 from webhooks_app.maintenance.rollups.folding import fold
 from webhooks_app.maintenance.rollups.reading import Counters, HeatRow, Point, Series, Window
-from webhooks_app.models import Delivery, Rollup, Webhook, WorkerProcess
+from webhooks_app.models import Delivery, QueueEntry, Rollup, Webhook, WorkerProcess
 from webhooks_app.models.rollup import id_of_account
 from webhooks_app.protocol.ids import first_id_at
 
@@ -310,3 +310,23 @@ def test_the_overview_of_1_000_accounts_counts_some_and_says_so(
 
     assert read < 10_000
     assert shows(answers[0], f"This overview is of {counted} of your 1,000 accounts.")
+
+
+@pytest.mark.only_on("postgresql")
+def test_the_overview_of_an_account_with_10_000_webhooks_reads_some_and_says_so(staff: Callable[..., Page]) -> None:
+    page = staff("berta", "view_webhook", "view_delivery")
+    event = emit("file.deleted", DATA, owner=page.user)
+    webhooks = Webhook.objects.bulk_create(
+        Webhook(owner=page.user, url="https://a.example/", status="active") for _ in range(10_000)
+    )
+    deliveries = Delivery.objects.bulk_create(Delivery(event=event, webhook=each) for each in webhooks)
+    QueueEntry.objects.bulk_create(QueueEntry.of(each, timezone.now() - timedelta(minutes=1)) for each in deliveries)
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+    answers = list[Any]()
+
+    read = rows_read(lambda: answers.append(page.client.get(reverse(URL, args=["webhooks_app"]))))
+
+    assert read < 10_000
+    assert shows(answers[0], "You have more than 100 webhooks.")
+    assert 60 <= int(figure(text(answers[0]), "Oldest overdue").removesuffix(" s")) < 600
