@@ -263,6 +263,7 @@ def test_the_strip_shows_each_attempt_and_the_time_between(superuser: Page, deli
     page = text(superuser.get("delivery", "change", delivery.pk))
     strip = page.partition('<ol class="webhooks-strip"')[2].partition("</ol>")[0]
 
+    assert strip.count("<time ") == strip.count(" UTC</time>") == 2
     assert [strip.index(words) for words in (">503<", "500\xa0ms", "+2.5 s", ">200<")] == sorted(
         strip.index(words) for words in (">503<", "500\xa0ms", "+2.5 s", ">200<")
     )
@@ -270,6 +271,18 @@ def test_the_strip_shows_each_attempt_and_the_time_between(superuser: Page, deli
     assert [each.partition(">")[0].endswith(" open") for each in attempts] == [False, True]
     assert "{\n  &quot;ok&quot;: true\n}" in attempts[1]
     assert page.partition("<main")[2].count(f">{delivery.pk}<") == 1
+
+
+@pytest.mark.parametrize(("state", "shows_link"), [("pending", True), ("succeeded", False), ("given_up", False)])
+def test_only_a_pending_delivery_can_be_refreshed(
+    superuser: Page, delivery: Delivery, state: str, shows_link: bool
+) -> None:
+    if state != "pending":
+        end_deliveries(state=state)
+
+    page = text(superuser.get("delivery", "change", delivery.pk))
+
+    assert (">Refresh</a>" in page) == shows_link
 
 
 # Webhooks
