@@ -174,7 +174,7 @@ def test_the_heading_contains_no_changing_state(superuser: Page, replay: Replay)
 
     page = superuser.get("replay", "change", replay.pk)
 
-    assert f"<h2>{replay.pk}</h2>" in text(page)
+    assert f"<h1>{replay.pk}</h1>" in text(page)
 
 
 def test_a_stopped_replay_shows_the_reason(superuser: Page, replay: Replay, webhook: Webhook) -> None:

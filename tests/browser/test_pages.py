@@ -220,6 +220,7 @@ def test_the_page_of_a_webhook_opens_short_with_its_url_at_the_top(browser: Brow
             tab.goto(console.address + url("webhook_change", webhook.pk))
             shown = tab.locator(".webhooks-head .webhooks-url").bounding_box()
             height = tab.evaluate("document.documentElement.scrollHeight")
+            assert tab.locator(".historylink").count() == tab.locator(".webhooks-actions .historylink").count() == 1
             assert shown is not None
             assert (shown["y"] < 300, height <= 1400, problems) == (True, True, []), (webhook.url, shown, height)
 
