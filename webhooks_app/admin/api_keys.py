@@ -84,14 +84,6 @@ class ApiKeyForm(AudienceForm, RefusableForm):
         return cleaned
 
 
-class RevocationFilter(admin.DateFieldListFilter):
-    """Filter by the time of the revocation, with a noun as its title."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.title = gettext("revocation")
-
-
 @admin.register(ApiKey)
 class ApiKeyAdmin(OwnableAdmin, ShowingSecrets, ExportingAdmin):
     form = ApiKeyForm
@@ -111,8 +103,8 @@ class ApiKeyAdmin(OwnableAdmin, ShowingSecrets, ExportingAdmin):
     created = time_of("created_at", _("created"))
     expires = time_of("expires_at", _("expires"))
     last_used = time_of("last_used_at", _("last used"))
-    revoked = time_of("revoked_at", _("revoked"))
-    list_filter = (CreatedFilter, OwnerFilter, ("revoked_at", RevocationFilter))
+    revoked = time_of("revoked_at", _("revocation"))
+    list_filter = (CreatedFilter, OwnerFilter, "revoked_at")
     list_select_related = ("owner",)
     actions = ("revoke", "delete_selected")
     page_actions = ("revoke",)

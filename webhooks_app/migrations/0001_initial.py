@@ -390,7 +390,7 @@ class Migration(migrations.Migration):
                 ),
                 ("expires_at", models.DateTimeField(blank=True, null=True, verbose_name="expires")),
                 ("last_used_at", models.DateTimeField(editable=False, null=True, verbose_name="last used")),
-                ("revoked_at", models.DateTimeField(editable=False, null=True, verbose_name="revoked")),
+                ("revoked_at", models.DateTimeField(editable=False, null=True, verbose_name="revocation")),
                 (
                     "created_by",
                     models.ForeignKey(

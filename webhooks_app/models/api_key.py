@@ -124,7 +124,7 @@ class ApiKey(Audited):
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
     expires_at = models.DateTimeField(_("expires"), null=True, blank=True)
     last_used_at = models.DateTimeField(_("last used"), null=True, editable=False)
-    revoked_at = models.DateTimeField(_("revoked"), null=True, editable=False)
+    revoked_at = models.DateTimeField(_("revocation"), null=True, editable=False)
 
     objects = ApiKeyQuerySet.as_manager()  # type: ignore[misc]
 
