@@ -14,6 +14,7 @@ from django.contrib.auth.models import Permission
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
 from django.utils import timezone
 
 from demo_data.writing import Size, make_demo_data
@@ -158,20 +159,46 @@ def _sizes(plan: dict[str, Any]) -> Iterator[float]:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(
-    "query",
+    ("page", "query"),
     [
-        "q={event}",
-        "q=order_old",
-        "q=order_old+root",
-        "reference=order_old",
-        "reference=order_old&event_type=webhook.retry",
-        "reference=order_old&event_type=nobodys.type&webhook={webhook}",
-        "reference=order_old&state__exact=given_up",
-        "reference=order_old&state__exact=pending",
-        "reference=order_old&state__exact=cancelled&result=timeout&created_before=2100-01-01T00:00",
+        *(
+            ("console", query)
+            for query in (
+                "q={event}",
+                "q=order_old",
+                "q=order_old+root",
+                "reference=order_old",
+                "reference=order_old&event_type=webhook.retry",
+                "reference=order_old&event_type=nobodys.type&webhook={webhook}",
+                "reference=order_old&state__exact=given_up",
+                "reference=order_old&state__exact=pending",
+                "reference=order_old&state__exact=cancelled&result=timeout&created_before=2100-01-01T00:00",
+            )
+        ),
+        *(
+            ("customers", query)
+            for query in (
+                "q={event}",
+                "q=order_old&state=given_up",
+                "q=order_old&state=pending&webhook={webhook}",
+                "q=order_old&state=cancelled&result=timeout&kind=all",
+            )
+        ),
+        *(
+            (api, query)
+            for api in ("API", "API, webhook")
+            for query in (
+                "event_id={event}",
+                "event_id={event}&state=given_up",
+                "reference=order_old&state=given_up",
+                "reference=order_old&state=pending",
+                "reference=order_old&event_type=nobodys.type",
+            )
+        ),
+        ("API", "reference=order_old&webhook_id={webhook}"),
     ],
 )
-def test_deliveries_of_old_events_are_found_with_outdated_statistics(superuser: Page, query: str) -> None:
+def test_deliveries_of_old_events_are_found_with_outdated_statistics(superuser: Page, page: str, query: str) -> None:
     webhook = make_webhook(superuser.user)
     event, *others = (emit_one(superuser.user) for _ in range(5))
     for each in (event, others[0]):
@@ -180,7 +207,35 @@ def test_deliveries_of_old_events_are_found_with_outdated_statistics(superuser: 
         cursor.execute("ANALYZE")  # as if each event had a fifth of the deliveries
     new = [Delivery(event=others[-1], webhook=webhook, state="given_up") for _ in range(12_000)]
     Delivery.objects.bulk_create(new, batch_size=2000)
-    address = f"/admin/webhooks_app/delivery/?{query.format(event=event.pk, webhook=webhook.pk)}"
+    paths = {
+        "console": reverse("admin:webhooks_app_delivery_changelist"),
+        "customers": reverse("webhooks_portal:deliveries", args=(superuser.user.pk,)),
+        "API": reverse("webhooks_api:delivery-list"),
+        "API, webhook": reverse("webhooks_api:webhook-deliveries", args=(webhook.pk,)),
+    }
+    client = superuser.client
+    if page.startswith("API"):
+        _, key = ApiKey.objects.make(owner=superuser.user)
+        client = Client(headers={"Authorization": f"Bearer {key}"})
+    address = f"{paths[page]}?{query.format(event=event.pk, webhook=webhook.pk)}"
+
+    def opened() -> None:
+        assert client.get(address).status_code == 200
+
+    assert read_by(opened) < 2000
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("query", ["webhook={webhook}", "webhook={webhook}&state__exact=given_up", "q={event}"])
+def test_the_few_deliveries_of_one_of_few_webhooks_are_not_looked_for_among_all(superuser: Page, query: str) -> None:
+    quiet, *busy = (make_webhook(superuser.user) for _ in range(3))
+    event, *events = (emit_one(superuser.user) for _ in range(4))
+    new = [Delivery(event=events[number % 3], webhook=busy[number % 2], state="given_up") for number in range(12_000)]
+    Delivery.objects.bulk_create(new, batch_size=2000)
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+        cursor.execute("SET LOCAL enable_seqscan = off")  # as if the table were large
+    address = f"/admin/webhooks_app/delivery/?{query.format(event=event.pk, webhook=quiet.pk)}"
 
     assert read_by(lambda: superuser.client.get(address)) < 2000
 

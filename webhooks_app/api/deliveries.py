@@ -17,7 +17,7 @@ from ..exceptions import WebhooksError
 from ..models import Delivery, DeliveryAttempt, Replay, Webhook
 from ..models.disclosure import UNREACHABLE
 from ..models.hold import SILENT, Hold, HoldReason, holds_of
-from ..models.keyset import WHOLE, Parts
+from ..models.keyset import Parts
 from ..operations.rights import READ, REDELIVER
 from ..operations.sending import redeliver
 from ..reasons import ReasonText
@@ -29,7 +29,7 @@ from .fields import (
     ShortListField,
     TextField,
 )
-from .lists import DeliveryOfAnyWebhookFilter
+from .lists import DeliveryOfAnyWebhookFilter, events_asked
 from .serializers import QueuedEventSerializer
 
 __all__ = ["DeliveryViewSet"]
@@ -179,7 +179,9 @@ class DeliveryViewSet(ApiViewSet):
 
     def list(self, request: Request) -> Response:
         """List your deliveries, the newest first."""
-        return self.answer_page(self.get_queryset(), parts=_parts(request, self.owner))
+        parts = _parts(request, self.owner)
+        # An event also has deliveries to webhooks of others.
+        return self.answer_page(self.get_queryset(), parts=parts, is_scanned=parts.field == "event")
 
     def retrieve(self, request: Request, delivery_id: str) -> Response:
         """Read a delivery with its attempts and the receiver's answers."""
@@ -215,11 +217,10 @@ class DeliveryViewSet(ApiViewSet):
 
 
 def _parts(request: Request, owner: Any) -> Parts:
-    """Return the parts of the list: the requested replay or webhook of the owner, or all of the owner's webhooks."""
-    params = request.query_params
-    if "event_id" in params or "reference" in params:
-        return WHOLE
+    """Return the parts of the list: events, a replay or webhook of the owner, or all of the owner's webhooks."""
+    if (of_events := events_asked(request, owner)) is not None:
+        return of_events
     for name, others in (("replay", Replay.objects), ("webhook", Webhook.objects)):
-        if (pk := params.get(f"{name}_id")) is not None:
+        if (pk := request.query_params.get(f"{name}_id")) is not None:
             return Parts.of(name, others.owned_by(owner).filter(pk=pk))
     return Parts.of("webhook", Webhook.objects.owned_by(owner))

@@ -41,7 +41,7 @@ from .emission import (
     emit_at_once,
 )
 from .idempotency import key_of
-from .lists import AuditFilter, DeliveryFilter, EventFilter, WebhookFilter, WholeListPagination
+from .lists import AuditFilter, DeliveryFilter, EventFilter, WebhookFilter, WholeListPagination, events_asked
 
 __all__ = ["EventTypeViewSet", "EventViewSet", "WebhookViewSet"]
 
@@ -255,9 +255,12 @@ class WebhookViewSet(ApiViewSet):
     @action(detail=True, methods=["get"], filterset_class=DeliveryFilter)
     def deliveries(self, request: Request, webhook_id: str) -> Response:
         """List the deliveries to a webhook, the newest first."""
-        of_webhook = Parts("webhook", [self.find(webhook_id).pk])
+        webhook, of_events = self.find(webhook_id), events_asked(request, self.owner)
         deliveries = self.owned(Delivery.objects.select_related("event", "webhook__lane", "queue_entry"))
-        return self.answer_page(deliveries.defer("event__body"), parts=of_webhook)
+        rows = deliveries.defer("event__body")
+        if of_events is not None:
+            return self.answer_page(rows.filter(webhook=webhook), parts=of_events, is_scanned=True)
+        return self.answer_page(rows, parts=Parts("webhook", [webhook.pk]))
 
     @action(detail=True, methods=["get"], filterset_class=AuditFilter)
     def audit(self, request: Request, webhook_id: str) -> Response:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from django.core.exceptions import EmptyResultSet
 from django.db import connections
-from django.db.models import Func, OuterRef, QuerySet, Subquery, Value
+from django.db.models import BooleanField, F, Func, OuterRef, QuerySet, Subquery, Value
 
 from ..database.dialects import dialect_of
 from ..database.sql import OuterId, Query, compiled, for_each, joined
@@ -116,14 +116,8 @@ def read_page(
     their identifiers, of which ``horizon`` are examined. ``parts`` together contain all rows, and each is read from an
     index. The scope may include further parts.
     """
-    known = rows
-    if len(parts.ids) == 1:
-        # With a known value, PostgreSQL may read all rows in their order, although those of the part are old.
-        field: Any = rows.model._meta.get_field(parts.field)
-        of_it = {parts.field: _Unknown(Value(parts.ids[0], output_field=field.target_field))}
-        rows, scope, parts = rows.filter(**of_it), scope if scope is None else scope.filter(**of_it), WHOLE
     is_narrowed = scope is not None
-    listing = _Listing(known, rows, rows if scope is None else scope, parts, size, horizon if is_narrowed else None)
+    listing = _Listing(rows, rows if scope is None else scope, parts, size, horizon if is_narrowed else None)
     page = listing.page(cursor)
     if cursor and cursor.is_upwards and page.newer is None and len(page.rows) < size:
         return listing.page(None)  # The first page, filled up with new rows.
@@ -147,8 +141,6 @@ def created_within(rows: QuerySet[Any], since: datetime | None = None, until: da
 
 
 class _Listing(NamedTuple):
-    known: QuerySet[Any]
-    """The rows that are read by their identifiers. An unknown part would be looked through instead."""
     rows: QuerySet[Any]
     scope: QuerySet[Any]
     parts: Parts
@@ -169,7 +161,7 @@ class _Listing(NamedTuple):
         found: list[Any] = []
         if ids:
             # The limits keep PostgreSQL from looking for them among all rows of an account in a long period.
-            between = self.known.filter(pk__gte=min(ids), pk__lte=max(ids))
+            between = self.rows.filter(pk__gte=min(ids), pk__lte=max(ids))
             found = list(between.filter(pk__in=ids).order_by(order))
         shown = found[: self.size]
         is_cut_short = len(ids) <= self.size and edge is not None
@@ -234,6 +226,15 @@ class _Unknown(Func):
     arity = 1
 
 
+class _IsAnyOf(Func):
+    """A comparison with an array of one value. Unlike an equality, it keeps both columns of an order."""
+
+    template = "%(expressions)s])"
+    arg_joiner = " = ANY(ARRAY["
+    arity = 2
+    output_field = BooleanField()
+
+
 def _firsts(rows: QuerySet[Any], is_upwards: bool, parts: Parts) -> list[tuple[str, str]]:
     """Return the first identifier of each part and the part, in the order of the list. Parts without rows are missing.
 
@@ -293,16 +294,30 @@ class _Ids(NamedTuple):
 
     def _sql(self, some: slice, *names: str) -> Query:
         """Return the query for some rows of each part, with their identifiers and further fields."""
-        rows = self.rows.order_by("pk" if self.is_upwards else "-pk").values_list("pk", *names)
         if not self.parts.field:
-            return compiled(rows[some])
+            rows = self.rows.order_by("pk" if self.is_upwards else "-pk")
+            return compiled(rows.values_list("pk", *names)[some])
         if not self.parts.ids:
             raise EmptyResultSet
-        query = compiled(rows.filter(**{self.parts.field: OuterId("part")})[some])
-        connection = connections[rows.db]
-        field: Any = rows.model._meta.get_field(self.parts.field)
+        query = compiled(self._of_part().values_list("pk", *names)[some])
+        connection = connections[self.rows.db]
+        field: Any = self.rows.model._meta.get_field(self.parts.field)
         ids = [field.get_db_prep_value(pk, connection) for pk in self.parts.ids]
         return for_each(connection, "part", ids, query)
+
+    def _of_part(self) -> QuerySet[Any]:
+        """Return the rows of one part, in the order of the list.
+
+        PostgreSQL expects as many rows of each part, and would look for the few rows of one among all rows. Only the
+        index of the part has the order of both columns, if the planner does not know that the first one is constant.
+        """
+        field, order = self.parts.field, "pk" if self.is_upwards else "-pk"
+        has_joins = sum(bool(count) for count in self.rows.query.alias_refcount.values()) > 1
+        if has_joins or not dialect_of(self.rows.db).has_lateral_joins:
+            return self.rows.filter(**{field: OuterId("part")}).order_by(order)
+        column = f"{field}_id"
+        rows = self.rows.filter(_IsAnyOf(F(column), OuterId("part")))
+        return rows.order_by(f"-{column}" if self.is_upwards else column, order)
 
     def _first(self, sql: str, by: str, count: int, params: Sequence[Any]) -> list[str]:
         direction = "ASC" if self.is_upwards else "DESC"

@@ -102,10 +102,10 @@ class DeliveryListPage(AccountPage):
     def _page(self, data: dict[str, Any]) -> Page:
         parts = self._parts(data)
         is_listed = bool(data["state"]) and Delivery.objects.is_listed(data["state"], parts)
-        scope = _apply(Delivery.objects.for_owner(), _indexed(data, self.owner, is_listed=is_listed))
+        scope = _apply(Delivery.objects.for_owner(), _indexed(data, is_listed=is_listed))
         scanned = list(_scanned(data, is_listed=is_listed))
         found = _apply(scope, scanned)
-        is_bounded = parts.are_too_many or bool(scanned)
+        is_bounded = parts.are_too_many or parts.field == "event" or bool(scanned)
         shown = found.owned_by(self.owner).select_related("event", "webhook__lane", "queue_entry")
         return read_page(
             shown.defer("event__body"),
@@ -117,9 +117,16 @@ class DeliveryListPage(AccountPage):
         )
 
     def _parts(self, data: dict[str, Any]) -> Parts:
-        """Return the index ranges of the list: one webhook or replay, or all webhooks of the account."""
-        if data["q"].strip():
-            return WHOLE  # the deliveries of an event are few
+        """Return the index ranges of the list: the events, the webhook or the replay, or all of the account's webhooks.
+
+        An event also has deliveries to webhooks of others.
+        """
+        text = data["q"].strip()
+        if text.startswith("dlv_"):
+            return WHOLE
+        if text:
+            is_event = text.startswith("evt_")
+            return Parts("event", [text] if is_event else EventReference.newest_events(text, [self.owner.pk]))
         if data["replay"]:
             return Parts.of("replay", Replay.objects.owned_by(self.owner).filter(pk=data["replay"]))
         webhooks = Webhook.objects.owned_by(self.owner)
@@ -136,19 +143,11 @@ def _apply(rows: Any, filters: Narrowed) -> Any:
     return rows
 
 
-def _indexed(data: dict[str, Any], owner: Any, *, is_listed: bool) -> Narrowed:
+def _indexed(data: dict[str, Any], *, is_listed: bool) -> Narrowed:
     """Yield the filters that find their rows by an index, as the state does if ``is_listed``."""
     text, state = data["q"].strip(), data["state"]
     if text.startswith("dlv_"):
         yield lambda rows: rows.filter(pk=text)
-    elif text.startswith("evt_"):
-        yield lambda rows: rows.filter(event=text)
-    elif text:
-        yield lambda rows: rows.filter(event__in=EventReference.newest_events(text, [owner.pk]))
-    if text:  # and not read by the ranges of a webhook or a replay
-        for name in ("webhook", "replay"):
-            if data[name]:
-                yield _with(name, data[name])
     if is_listed:
         yield lambda rows: rows.in_state(state)
     if data["period"]:
@@ -166,6 +165,10 @@ def _created(since: datetime | None, until: datetime | None) -> Any:
 
 def _scanned(data: dict[str, Any], *, is_listed: bool) -> Narrowed:
     """Yield the filters without an index."""
+    if data["q"].strip():  # so that the list does not consist of the ranges of a webhook or a replay
+        for name in ("webhook", "replay"):
+            if data[name]:
+                yield _with(name, data[name])
     if data["state"] and not is_listed:
         yield lambda rows: rows.filter(state=data["state"])
     if data["result"]:

@@ -18,7 +18,14 @@ from .process import running as running_process
 ADDRESS = {"listen_addresses": "127.0.0.1", "unix_socket_directories": "", "max_connections": "200"}
 
 # Nothing outlives the test run, so durability is unnecessary. JIT compilation does not pay off for few rows.
-SETTINGS = {**ADDRESS, "fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "jit": "off"}
+SETTINGS = {
+    **ADDRESS,
+    "fsync": "off",
+    "synchronous_commit": "off",
+    "full_page_writes": "off",
+    "jit": "off",
+    "autovacuum": "off",  # which would change plans at random times
+}
 
 
 @contextmanager
