@@ -311,6 +311,38 @@ def test_many_are_examined_some_at_a_time(
         assert set(listed(superuser, sort=sort, **query)) == {webhook.pk for webhook in made}
 
 
+def test_a_page_of_many_is_continued_by_a_link(
+    superuser: Page, new_receiver: Callable[..., Webhook], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = [new_receiver(succeeded=20 + number) for number in range(5)]
+    for each in made[:4]:
+        each.pause()
+    monkeypatch.setattr(receivers_page, "MAX_EXAMINED", 3)
+    monkeypatch.setattr(receivers_page, "EXAMINED", 2)
+
+    first = receivers(superuser, state="unused", sort="volume")
+    second = superuser.client.get(f"{first.request['PATH_INFO']}?{first.context['further']}")
+
+    for words in ("Only 3 webhooks were searched, in this order.", "Search further", "Nothing to show."):
+        assert shows(first, words)
+    assert [row.webhook.pk for row in second.context["rows"]] == [made[4].pk]
+    assert not shows(second, "Search further")
+    assert len(exported(superuser, "state=unused&sort=volume")) == 1
+
+
+def test_an_order_that_does_not_know_all_failing_webhooks_says_so(
+    superuser: Page, new_receiver: Callable[..., Webhook], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    longest, long, short = (new_receiver(failing_since=NOW - timedelta(hours=hours)) for hours in (3, 2, 1))
+    monkeypatch.setattr(receivers_page, "MAX_FAILING", 2)
+    words = "This order knows the 2 webhooks that have been failing longest."
+
+    assert listed(superuser, sort="failing") == [longest.pk, long.pk, short.pk]
+    assert listed(superuser, sort="-failing") == [long.pk, longest.pk, short.pk]
+    assert shows(receivers(superuser, sort="-failing"), words)
+    assert not shows(receivers(superuser, sort="queued"), words)
+
+
 @pytest.fixture
 def crowd(superuser: Page) -> None:
     """10,000 webhooks of 1,000 accounts, of which some fail, are paused, disabled, not verified or unused."""
@@ -343,6 +375,22 @@ def test_of_10_000_webhooks_a_page_reads_few(superuser: Page) -> None:
     states: list[dict[str, str]] = [{}, *({"state": each.value} for each in Standing.conditions())]
     queries = [{"sort": sign + name, "p": p} for name in COLUMNS for sign in ("", "-") for p in ("1", "20")]
     queries += [{"sort": sort, **state} for state in states for sort in ("-errors", "state", "owner")]
+
+    read = {str(query): rows_read(partial(listed, superuser, **query)) for query in queries}
+
+    assert {query: rows for query, rows in read.items() if rows > 10_000} == {}
+
+
+@pytest.mark.only_on("postgresql")
+@pytest.mark.usefixtures("crowd")
+def test_a_page_of_healthy_webhooks_among_disabled_ones_reads_few(superuser: Page) -> None:
+    kept = Webhook.objects.order_by("pk").values_list("pk", flat=True)[:100]
+    Webhook.objects.exclude(pk__in=list(kept)).update(status="disabled")
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+    queries: list[dict[str, str]] = [
+        {"state": "healthy", "sort": sign + name} for name in COLUMNS for sign in ("", "-")
+    ]
 
     read = {str(query): rows_read(partial(listed, superuser, **query)) for query in queries}
 

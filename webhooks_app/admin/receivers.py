@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from itertools import chain, count, islice
 from typing import Any, NamedTuple
 
@@ -44,14 +45,17 @@ MAX_PAGE = 1000
 MIN_DELIVERIES = 10
 """The fewest deliveries by which error rates are compared, unless the webhook has been failing for some time."""
 
-MAX_QUEUED = 5000
+MAX_QUEUED = 2000
 """The most queued deliveries that a page counts. With more, it shows the numbers that a worker has summed up."""
 
 MAX_CHOSEN, EXAMINED = 2000, 200
 """The most webhooks that an index finds, to be sorted, and the number that is examined at a time in the order."""
 
-MAX_FAILING = 5000
-"""The most failing webhooks that are sorted by the start of their failure; those that began last are left out."""
+MAX_EXAMINED = 1000
+"""The most webhooks that a page examines. It has a link to search further. An export examines all."""
+
+MAX_FAILING = 2000
+"""The most failing webhooks that an order knows: the longest failing. It has the others as if they were not failing."""
 
 WORST = "errors"
 
@@ -160,7 +164,8 @@ class ReceiversPage(ExportingAdmin, PageAdmin):
         window, page = _window(query), _page(query)
         first = (page - 1) * PER_PAGE
         end = first + PER_PAGE + 1
-        ids = list(islice(self._order(request, form, limit=end).ids(), first, end))
+        order = self._order(request, form, limit=end)
+        ids = list(islice(order.ids(), first, end))
         rows, is_queue_counted = _rows(ids[:PER_PAGE], window)
         context = {
             "title": gettext("Receivers"),
@@ -168,13 +173,16 @@ class ReceiversPage(ExportingAdmin, PageAdmin):
             "hidden": [(name, query[name]) for name in ("window", "sort")],
             "is_filtered": bool(form.changed_data),
             "windows": [(each.value, TITLES[each], each is window) for each in SPANS],
-            "kept_query": "&" + _changed(query, window=None, **{PAGE_VAR: None}),
+            "kept_query": "&" + _changed(query, window=None, skip=None, **{PAGE_VAR: None}),
             "headings": _headings(query, with_owners=knows_owners(request)),
             "with_owners": knows_owners(request),
             "rows": rows,
-            "export_url": f"export/?{_changed(query, **{PAGE_VAR: None})}",
+            "export_url": f"export/?{_changed(query, skip=None, **{PAGE_VAR: None})}",
             "previous": _changed(query, **{PAGE_VAR: page - 1}) if page > 1 else "",
             "next": _changed(query, **{PAGE_VAR: page + 1}) if len(ids) > PER_PAGE else "",
+            "searched": MAX_EXAMINED if order.is_cut_short and len(ids) <= PER_PAGE else 0,
+            "further": "" if order.sorts_accounts else _changed(query, skip=order.reached, **{PAGE_VAR: None}),
+            "most_failing": MAX_FAILING if order.has_more_failing else 0,
             "is_queue_counted": is_queue_counted,
             **_times(),
         }
@@ -204,6 +212,7 @@ class ReceiversPage(ExportingAdmin, PageAdmin):
             sort=str(query["sort"]),
             window=_window(query),
             limit=limit,
+            skip=_number(query, "skip") if limit is not None else 0,
             now=timezone.now(),
         )
 
@@ -235,7 +244,7 @@ def _query(request: HttpRequest) -> QueryDict:
     query = QueryDict(mutable=True)
     sort = request.GET.get("sort", "")
     query["sort"] = sort if sort.removeprefix("-") in COLUMNS else f"-{WORST}"
-    for name in ("window", "state", "owner", PAGE_VAR):
+    for name in ("window", "state", "owner", "skip", PAGE_VAR):
         if value := request.GET.get(name, ""):
             query[name] = value
     query.setdefault("window", Window.DAY.value)
@@ -257,11 +266,15 @@ def _window(query: QueryDict) -> Window:
 
 
 def _page(query: QueryDict) -> int:
-    text = query.get(PAGE_VAR, "1")
-    return max(1, min(int(text[:6]), MAX_PAGE)) if text.isascii() and text.isdecimal() else 1
+    return max(1, min(_number(query, PAGE_VAR), MAX_PAGE))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+def _number(query: QueryDict, name: str) -> int:
+    text = query.get(name, "")
+    return int(text[:6]) if text.isascii() and text.isdecimal() else 0
+
+
+@dataclass(kw_only=True)
 class _Order:
     """The order of the list, in which webhooks without a value are last, and the newest of equal ones is first.
 
@@ -275,7 +288,19 @@ class _Order:
     sort: str
     window: Window
     limit: int | None
+    skip: int
+    """The number of webhooks in this order that pages before have examined."""
     now: datetime
+    reached: int = 0
+    """The number of webhooks that have been skipped or examined."""
+    is_cut_short: bool = False
+    """True if more than ``MAX_EXAMINED`` webhooks would have to be examined."""
+    has_more_failing: bool = False
+    """True if the order does not know all failing webhooks."""
+
+    @property
+    def sorts_accounts(self) -> bool:
+        return self.sort.removeprefix("-") == "owner"
 
     def ids(self) -> Iterator[str]:
         name = self.sort.removeprefix("-")
@@ -307,7 +332,7 @@ class _Order:
                 continue
             for start in count(0, EXAMINED):
                 yield (some := list(ids[start : start + EXAMINED]))
-                if len(some) < EXAMINED:
+                if len(some) < EXAMINED or self.is_cut_short:
                     break
 
     def _values(self, name: str) -> dict[str, Any]:
@@ -315,10 +340,13 @@ class _Order:
         if name == "queued":
             return _summed_up(QUEUED)
         results = _summed_up(self.window.value)
+        failing = self._failing if name in ("failing", WORST) else {}
+        self.has_more_failing = len(failing) > MAX_FAILING
         if name == "failing":
-            return dict.fromkeys(results) | _failing(self.now)
+            return dict.fromkeys(results) | dict(islice(failing.items(), MAX_FAILING))
         figure = COLUMNS[name].figure
-        longer = _failing(self.now - FAILS_AFTER) if name == WORST else {}
+        since = self.now - FAILS_AFTER
+        longer = {pk for pk, at in islice(failing.items(), MAX_FAILING) if at <= since}
         return {
             pk: figures.get(figure)
             if figures and (name != WORST or pk in longer or figures["finished"] >= MIN_DELIVERIES)
@@ -326,25 +354,37 @@ class _Order:
             for pk, figures in results.items()
         }
 
+    @cached_property
+    def _failing(self) -> dict[str, datetime]:
+        """Return since when webhooks have been failing, the longest first; one too many if there are more."""
+        failing = WebhookHealth.objects.filter(failing_since__lte=self.now).order_by("failing_since")
+        return dict(failing.values_list("pk", "failing_since")[: MAX_FAILING + 1])
+
+    @cached_property
+    def _narrow(self) -> Collection[str] | None:
+        few = list(self.found.values_list("pk", flat=True)[: MAX_CHOSEN + 1])
+        return few if len(few) <= MAX_CHOSEN else None
+
     def _few(self, state: Standing | None) -> Collection[str] | None:
         """Return all webhooks in this state and maybe others, if an index finds them and they are few."""
-        found = self.found
-        if not self.is_narrow:
-            if state is Standing.FAILING:
-                failing = _failing(self.now)
-                return failing if len(failing) < MAX_FAILING else None
-            if state in (None, Standing.HEALTHY):
-                return None
-            if state is Standing.UNUSED:
-                used = _summed_up(Window.WEEK.value)
-                few = [pk for pk in self._all(used) if not used.get(pk)]
-                return few if len(few) <= MAX_CHOSEN else None
-            found = found.filter(Standing.conditions()[state])
-        few = list(found.values_list("pk", flat=True)[: MAX_CHOSEN + 1])
+        if self.is_narrow:
+            return self._narrow
+        if state is Standing.FAILING:
+            return self._failing if len(self._failing) <= MAX_FAILING else None
+        if state in (None, Standing.HEALTHY):
+            return None
+        if state is Standing.UNUSED:
+            used = _summed_up(Window.WEEK.value)
+            few = [pk for pk in self._all(used) if not used.get(pk)]
+        else:
+            found = self.found.filter(Standing.conditions()[state])
+            few = list(found.values_list("pk", flat=True)[: MAX_CHOSEN + 1])
         return few if len(few) <= MAX_CHOSEN else None
 
     def _in_state(self, state: Standing | None, values: Mapping[str, Any]) -> Iterator[str]:
         """Yield the sorted webhooks in this state, or all."""
+        if self.is_cut_short:
+            return
         ids = self._few(state)
         candidates = self._by_value(self._all(values) if ids is None else ids, values)
         for start in range(0, len(candidates), EXAMINED):
@@ -356,8 +396,21 @@ class _Order:
         return {*summed_up, *newer.values_list("pk", flat=True)}
 
     def _matching(self, ids: Sequence[str], state: Standing | None = None) -> list[str]:
-        """Return which of these webhooks exist and are in this state, in the same order."""
+        """Return which of these webhooks exist and are in this state, in the same order.
+
+        Of a page, some may be skipped, and only ``MAX_EXAMINED`` are examined.
+        """
         state = state or self.state
+        if self.limit is not None and (state or not self.sorts_accounts):
+            skipped = min(len(ids), max(0, self.skip - self.reached))
+            ids = ids[skipped:]
+            self.reached += skipped
+            room = self.skip + MAX_EXAMINED - self.reached
+            self.is_cut_short = self.is_cut_short or len(ids) > room
+            ids = ids[:room]
+            self.reached += len(ids)
+        if not ids:
+            return []
         found = self.found.filter(pk__in=ids)
         # A join would read the whole table of the health of webhooks.
         rows = found.only("status", "paused_at").prefetch_related("health") if state else found.only("pk")
@@ -377,19 +430,13 @@ def _summed_up(part: str) -> dict[str, Any]:
     return {pk: results.get(pk) for ids, results in rows for pk in ids}
 
 
-def _failing(since: datetime) -> dict[str, datetime]:
-    """Return since when webhooks have been failing, of those that began before ``since``, the longest first."""
-    failing = WebhookHealth.objects.filter(failing_since__lte=since).order_by("failing_since")
-    return dict(failing.values_list("pk", "failing_since")[:MAX_FAILING])
-
-
 def _headings(query: QueryDict, *, with_owners: bool) -> list[Heading]:
     current, headings = str(query["sort"]), []
     for name, column in COLUMNS.items():
         if name == "owner" and not with_owners:
             continue
         first, second = (name, f"-{name}") if name in ASCENDING else (f"-{name}", name)
-        url = "?" + _changed(query, sort=second if current == first else first, **{PAGE_VAR: None})
+        url = "?" + _changed(query, sort=second if current == first else first, skip=None, **{PAGE_VAR: None})
         direction = {name: "ascending", f"-{name}": "descending"}.get(current, "")
         headings.append(Heading(column.title, url, direction, column.is_number))
     return headings
