@@ -305,7 +305,7 @@ TEMPLATES: Mapping[str, str | Counted] = {
     "address_unallocated": gettext_noop("unallocated"),
     "address_refused_by_operator": gettext_noop("refused by the operator"),
     # Refused operations
-    "webhook_disabled": gettext_noop("Webhook %(id)s is disabled (%(reason)s). Enable it first."),
+    "webhook_disabled": gettext_noop("Webhook %(id)s is disabled. Enable it first. Reason: %(reason)s"),
     "webhook_paused": gettext_noop("Webhook %(id)s is paused. Resume it first."),
     "webhook_failed_not_disabled": gettext_noop(
         "Webhook %(id)s is not disabled: it failed its verification. Verify it."

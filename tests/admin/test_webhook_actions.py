@@ -303,7 +303,7 @@ def test_a_refused_row_does_not_prevent_the_others(superuser: Page, new_webhook:
 
     answer = superuser.act("verify", disabled, active, confirmed=True)
 
-    assert any("is disabled (by hand)" in message for message in shown_messages(answer))
+    assert any("is disabled. Enable it first. Reason: by hand" in message for message in shown_messages(answer))
     assert Delivery.objects.get().webhook == active
 
 

@@ -229,7 +229,7 @@ class WebhookActions(KeyRotation, PortalLinks, MissedEvents, FilterTrial):
     def send_test(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
         form = self._test_form(request, queryset)
         if not form.is_valid():
-            question = gettext("Choose the test event. It is recorded as a test and sent only to the webhooks below.")
+            question = gettext("Choose the test event. It is recorded as a test, and no other webhook receives it.")
             return self.ask(request, queryset, action="send_test", question=question, form=form)
         event_type, data = form.cleaned_data["event_type"], form.cleaned_data["event_data"]
         history = gettext("Sent a test event of type %(type)s.") % {"type": event_type}

@@ -23,7 +23,7 @@ _OCCURRED = "2026-01-31T12:00:02.000512Z"
 _QUEUED = {"delivery_id": DELIVERY_ID, "event_id": EVENT_ID}
 _REFUSED = {
     "delivery_id": "dlv_019c138fa291c40a7e55d3b0962f18ed",
-    "reason": f"Webhook {WEBHOOK_ID} is disabled (Disabled by its account.). Enable it first.",
+    "reason": f"Webhook {WEBHOOK_ID} is disabled. Enable it first. Reason: Disabled by its account.",
     "reason_code": "webhook_disabled",
 }
 _ATTEMPT: dict[str, Any] = {

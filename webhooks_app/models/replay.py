@@ -100,7 +100,7 @@ class Replay(Audited):
     class Outcome(models.TextChoices):
         """The outcome of an event at the webhook: the state of its newest delivery, or missed without one."""
 
-        MISSED = "missed", _("missed: never queued")
+        MISSED = "missed", _("never queued")
         GIVEN_UP = "given_up", _("given up")
         CANCELLED = "cancelled", _("cancelled")
         SUCCEEDED = "succeeded", _("succeeded")
