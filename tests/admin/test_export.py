@@ -147,7 +147,9 @@ def test_all_matches_are_found_beyond_the_rows_that_one_page_examines(
     assert [row["id"] for row in rows(exported(superuser, "delivery", "result=timeout"))] == [rare.pk]
 
 
-@pytest.mark.parametrize("start", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\uff1d1"])
+@pytest.mark.parametrize(
+    "start", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\uff1d1", "\uff0b1", "\uff0d1", "\uff201"]
+)
 def test_a_cell_of_a_spreadsheet_is_no_formula(superuser: Page, webhook: Webhook, start: str) -> None:
     Webhook.objects.update(description=f'{start}"; cmd')
 
