@@ -17,7 +17,16 @@ from webhooks_app.database.dialects import dialect_of
 from webhooks_app.maintenance.jobs import sum_up_recent
 from webhooks_app.maintenance.problems import note_results
 from webhooks_app.maintenance.rollups.folding import TalliedWebhook
-from webhooks_app.models import Delivery, DeliveryAttempt, Event, EventReference, Problem, QueueEntry, WebhookHealth
+from webhooks_app.models import (
+    Delivery,
+    DeliveryAttempt,
+    Event,
+    EventReference,
+    MaintenanceJob,
+    Problem,
+    QueueEntry,
+    WebhookHealth,
+)
 from webhooks_app.models.rollup import FAILED
 
 from .history import History, Rows
@@ -67,6 +76,8 @@ def sum_up_results(using: str) -> None:
     facts: dict[str, Any] = {}
     while not facts or facts["after"]:
         sum_up_recent(using, timezone.now(), facts)
+    MaintenanceJob.objects.using(using).ensure(["recent"])
+    MaintenanceJob.objects.using(using).filter(name="recent").update(facts=facts)
 
 
 def _kept_since() -> datetime:

@@ -27,6 +27,7 @@ from webhooks_app.models import (
     DeliveryAttempt,
     Event,
     EventReference,
+    MaintenanceJob,
     Problem,
     QueueEntry,
     Rollup,
@@ -154,6 +155,7 @@ def test_the_recent_results_are_there_at_once(made: Output) -> None:
     week = health.recent["week"]
     assert week["finished"] > week["given_up"] > 0
     assert health.recent["day"]["finished"] <= week["finished"]
+    assert MaintenanceJob.objects.get(name="recent").facts["as_of"]
 
 
 def test_new_accounts_emit_no_events(run: Run, db: None, django_user_model: Any) -> None:

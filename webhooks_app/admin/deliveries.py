@@ -309,7 +309,11 @@ class DeliveryAdmin(DeliveryPage, ExportingAdmin):
 
     @admin.display(description=_("next attempt"))
     def next_try(self, delivery: Any) -> SafeString | str:
-        return next_try(delivery, delivery.shown_hold, now=timezone.now(), url=delivery_urls(self.admin_site.name))
+        to_delivery = delivery_urls(self.admin_site.name)
+        return (
+            next_try(delivery, delivery.shown_hold, now=timezone.now(), url=to_delivery)
+            or self.get_empty_value_display()
+        )
 
     def described(self, item: Delivery) -> str:
         return f"{item.event_type}: {item.webhook.url} ({item.pk})"

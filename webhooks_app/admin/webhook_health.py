@@ -70,14 +70,16 @@ class HealthColumns(OwnedAdmin):
     @admin.display(description=_("last 24 hours"))
     def course(self, webhook: Webhook) -> SafeString | str:
         series: Series | None = getattr(webhook, "last_day", None)
-        return sparkline(series) if series is not None and series.total.finished else ""
+        if series is None or not series.total.finished:
+            return self.get_empty_value_display()
+        return sparkline(series)
 
     @admin.display(description=_("last delivery"))
     def last_delivery(self, webhook: Webhook) -> SafeString | str:
         health = WebhookHealth.of(webhook)
         at = last_at(health) if health else None
         if health is None or at is None:
-            return ""
+            return self.get_empty_value_display()
         ago = moment(at, gettext("%(time)s ago") % {"time": in_time(timezone.now() - at)})
         return ago if health.failing_since is None else format_html('<span class="webhooks-bad">{}</span>', ago)
 
@@ -85,7 +87,7 @@ class HealthColumns(OwnedAdmin):
     def failing(self, webhook: Webhook) -> SafeString | str:
         health = WebhookHealth.of(webhook)
         if health is None or health.failing_since is None or webhook.status != Webhook.Status.ACTIVE:
-            return ""
+            return self.get_empty_value_display()
         return format_html('<span class="webhooks-bad">{} {}</span>', failing_for(health), disabled_in(webhook, health))
 
 

@@ -82,14 +82,6 @@ SHOWN_IF_SET = {
 }
 """Fields shown only if the attribute has a value."""
 
-TONES = {
-    Webhook.Status.ACTIVE: "good",
-    Webhook.Status.PENDING: "late",
-    Webhook.Status.DISABLED: "bad",
-    Webhook.Status.FAILED: "bad",
-}
-"""The colour of each status in the list."""
-
 
 @admin.register(Webhook)
 class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookActions, ExportingAdmin):
@@ -192,8 +184,10 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookActions, Expo
 
     @admin.display(description=_("status"))
     def state(self, webhook: Webhook) -> SafeString:
-        tone = "late" if webhook.paused_at else TONES[Webhook.Status(webhook.status)]
-        return format_html('<span class="webhooks-state webhooks-{}">{}</span>', tone, state_of(webhook))
+        standing, state = Standing.of(webhook), state_of(webhook)
+        if standing is Standing.FAILING:
+            state = format_html("{}, {}", state, gettext("failing"))
+        return format_html('<span class="webhooks-state webhooks-{}">{}</span>', standing.tone, state)
 
     @admin.display(description=_("secret"))
     def secret_state(self, webhook: Webhook) -> str:
