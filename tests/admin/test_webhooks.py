@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
+from django.utils import timezone
 
 from webhooks_app.emission import emit
 from webhooks_app.event_types import registry
-from webhooks_app.models import Delivery, SigningKey, Webhook
+from webhooks_app.models import Delivery, SigningKey, Webhook, WebhookHealth
 
 from ..support.rows import make_problem
 from .conftest import DATA, SECRET, Page, shown_messages, shows, text
@@ -47,7 +48,7 @@ def test_the_generated_secret_is_shown_once(superuser: Page, owner: Any) -> None
 @pytest.mark.parametrize(
     ("change", "colour"),
     [
-        ({}, "good"),
+        ({}, "open"),  # no delivery yet
         ({"status": "pending"}, "late"),
         ({"status": "disabled", "status_reason": "By a test."}, "bad"),
         ({"paused_at": datetime(2026, 11, 1, tzinfo=UTC)}, "late"),
@@ -59,6 +60,19 @@ def test_the_list_shows_the_status_in_colour(
     Webhook.objects.update(**change)
 
     assert f'<span class="webhooks-state webhooks-{colour}">' in superuser.get("webhook").content.decode()
+
+
+@pytest.mark.parametrize(
+    ("failing_since", "shown"),
+    [(None, 'webhooks-good">active<'), (datetime(2026, 11, 1, tzinfo=UTC), 'webhooks-bad">active, failing<')],
+    ids=["healthy", "failing"],
+)
+def test_the_list_shows_which_active_webhooks_are_failing(
+    superuser: Page, webhook: Webhook, failing_since: datetime | None, shown: str
+) -> None:
+    WebhookHealth.objects.create(webhook=webhook, last_success_at=timezone.now(), failing_since=failing_since)
+
+    assert f'<span class="webhooks-state {shown}' in superuser.get("webhook").content.decode()
 
 
 def test_an_entered_secret_is_stored_unchanged(superuser: Page) -> None:
