@@ -22,6 +22,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from ..database.sql import having_ids
 from ..maintenance.rollups.reading import Window
 from ..maintenance.rollups.recent import QUEUED, SPANS
 from ..models import MaintenanceJob, QueueEntry, RecentResults, Webhook, WebhookHealth
@@ -48,8 +49,9 @@ MIN_DELIVERIES = 10
 MAX_QUEUED = 2000
 """The most queued deliveries that a page counts. With more, it shows the numbers that a worker has summed up."""
 
-MAX_CHOSEN, EXAMINED = 2000, 200
-"""The most webhooks that an index finds, to be sorted, and the number that is examined at a time in the order."""
+MAX_CHOSEN, EXAMINED, SORTED = 2000, 200, 500
+"""The most webhooks that an index finds, to be sorted; how many of the order are examined at a time; and how many are
+sorted by account at a time."""
 
 MAX_EXAMINED = 1000
 """The most webhooks that a page examines. It has a link to search further. An export examines all."""
@@ -330,9 +332,9 @@ class _Order:
             if self.limit is None:
                 yield list(ids)
                 continue
-            for start in count(0, EXAMINED):
-                yield (some := list(ids[start : start + EXAMINED]))
-                if len(some) < EXAMINED or self.is_cut_short:
+            for start in count(0, SORTED):
+                yield (some := list(ids[start : start + SORTED]))
+                if len(some) < SORTED or self.is_cut_short:
                     break
 
     def _values(self, name: str) -> dict[str, Any]:
@@ -411,9 +413,8 @@ class _Order:
             self.reached += len(ids)
         if not ids:
             return []
-        found = self.found.filter(pk__in=ids)
-        # A join would read the whole table of the health of webhooks.
-        rows = found.only("status", "paused_at").prefetch_related("health") if state else found.only("pk")
+        found = having_ids(self.found, ids)
+        rows = found.only("status", "paused_at", "health").select_related("health") if state else found.only("pk")
         matching = {webhook.pk for webhook in rows if state is None or Standing.of(webhook) is state}
         return [pk for pk in ids if pk in matching]
 

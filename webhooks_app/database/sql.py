@@ -175,6 +175,26 @@ class OuterId(Slot):
         return super().as_sql(compiler, connection)
 
 
+class _IsOneOf(models.Func):
+    template = "%(expressions)s::uuid[])))"
+    arg_joiner = " = ANY(ARRAY(SELECT unnest("
+    arity = 2
+    output_field = models.BooleanField()
+
+
+def having_ids(rows: models.QuerySet[Any, Any], ids: Sequence[str]) -> models.QuerySet[Any, Any]:
+    """Return the rows with these identifiers.
+
+    PostgreSQL reads each by the index. If it knew their number, it might read the whole table, again for each call.
+    """
+    connection = connections[rows.db]
+    if not dialect_for(connection).has_lateral_joins:
+        return rows.filter(pk__in=ids)
+    field: Any = rows.model._meta.pk
+    values = [field.get_db_prep_value(pk, connection) for pk in ids]
+    return rows.filter(_IsOneOf(models.F("pk"), models.Value(values)))
+
+
 def compiled(query: models.QuerySet[Any, Any]) -> Query:
     """Return the SQL of a query that may refer to rows outside it."""
     sql, params = query.query.get_compiler(query.db).as_sql()
