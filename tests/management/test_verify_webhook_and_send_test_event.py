@@ -55,7 +55,7 @@ def test_verify_without_waiting_leaves_the_handshake_to_a_worker(run: Run, webho
 def test_verify_refuses_a_disabled_webhook(run: Run, webhook: Webhook) -> None:
     webhook.disable("by hand")
 
-    with pytest.raises(CommandError, match=r"disabled .*Enable it first"):
+    with pytest.raises(CommandError, match=r"disabled. Enable it first. Reason: by hand"):
         run("verify_webhook", webhook.id)
 
 
