@@ -129,7 +129,8 @@ def newest_of_each(rows: QuerySet[Any], parts: Parts, count: int, *, after: int 
 
     There are at most ``MAX_RANGES`` parts.
     """
-    return _Ids(rows, is_upwards=False, parts=parts).read(count, after=after, total=count * len(parts.ids))
+    ids = _Ids(rows, is_upwards=False, parts=parts, are_full=True)
+    return ids.read(count, after=after, total=count * len(parts.ids))
 
 
 def created_within(rows: QuerySet[Any], since: datetime | None = None, until: datetime | None = None) -> QuerySet[Any]:
@@ -263,6 +264,8 @@ class _Ids(NamedTuple):
     rows: QuerySet[Any]
     is_upwards: bool
     parts: Parts
+    are_full: bool = False
+    """Whether each part probably has as many rows as are read of it. PostgreSQL would sort all of a small table."""
 
     def read(self, count: int, *, after: int = 0, total: int = 0) -> list[str]:
         """Return ``count`` identifiers, or up to ``total`` with as many of each part. Skip ``after`` of each part."""
@@ -313,7 +316,7 @@ class _Ids(NamedTuple):
         """
         field, order = self.parts.field, "pk" if self.is_upwards else "-pk"
         has_joins = sum(bool(count) for count in self.rows.query.alias_refcount.values()) > 1
-        if has_joins or not dialect_of(self.rows.db).has_lateral_joins:
+        if has_joins or self.are_full or not dialect_of(self.rows.db).has_lateral_joins:
             return self.rows.filter(**{field: OuterId("part")}).order_by(order)
         column = f"{field}_id"
         rows = self.rows.filter(_IsAnyOf(F(column), OuterId("part")))
