@@ -6,6 +6,8 @@ PORT ?= 8000
 MINUTES ?= 10
 DATABASE ?= postgresql
 BROKER ?= redis
+PART ?= all
+TEST_OPTIONS = $(if $(filter command,$(origin DATABASE)),--database=$(DATABASE)) $(if $(RETRY),--retry)
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
@@ -22,7 +24,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Otherwise each of the tests' hundreds of processes would compile all of its imports.
 unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
-.PHONY: help demo run test test-newer soak lint format types imports pictures docs bench build pins clean
+.PHONY: help demo run test test-all test-newer soak lint format types imports pictures docs bench build pins clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,8 +35,11 @@ demo: $(INSTALLED) ## Show the whole service at work, from registration to retri
 run: $(INSTALLED) ## Run the example service, a worker and beat in the foreground (PORT=8000)
 	@PORT=$(PORT) $(BIN)/python -m example_project.run
 
-test: $(INSTALLED) ## Run the tests on every database and broker that this machine has (DATABASE=sqlite: only on that one)
-	@$(BIN)/python -m tests $(if $(filter command,$(origin DATABASE)),--database=$(DATABASE))
+test: $(INSTALLED) ## Run the quick tests, on SQLite and PostgreSQL (DATABASE=sqlite: only on that one; RETRY=1)
+	@$(BIN)/python -m tests --part=quick $(TEST_OPTIONS)
+
+test-all: $(INSTALLED) ## Run all tests, on every database and broker of this machine (PART=rest: not those of `make test`)
+	@$(BIN)/python -m tests --part=$(PART) $(TEST_OPTIONS)
 
 test-newer: ## Run the tests on SQLite with a newer Python and Django 6.0, 6.1 and the next one, in .venv-newer (PYTHON=python3.12 …)
 	@$(MAKE) --no-print-directory VENV=$(NEWER) $(NEWER)/.installed

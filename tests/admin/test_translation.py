@@ -58,7 +58,9 @@ def marked() -> Iterator[str]:
 
 
 def test_every_marked_text_is_translated() -> None:
-    untranslated = {text for text in marked() if not written().get(text)}
+    translations = written()
+
+    untranslated = {text for text in marked() if not translations.get(text)}
 
     assert not untranslated, HOW_TO
 

@@ -42,6 +42,7 @@ TARGETS = {
 
 MODULES = {
     "benchmarks": "house/test_benchmarks.py",
+    "tests": "house/test_runner.py",
     "tests.faults.soak": "faults/test_soak.py",
     "tests.house.prose": "house/test_prose.py",
     "tests.mutations": "house/test_mutations.py",

@@ -146,12 +146,17 @@ def event(django_user_model) -> Event:
     return emit_one(django_user_model.objects.create_user("alice"))
 
 
+SHARES = 5
+"""Parts of the table. It repeats itself every 12 rows, so each part has all values."""
+
+
 @pytest.mark.timeout(400)  # thousands of webhooks, on a machine that tests three databases
 @pytest.mark.parametrize("kind", Delivery.Kind)
 @pytest.mark.parametrize("time", TIMES)
-def test_a_delivery_is_claimed_if_and_only_if_nothing_holds_it(event, kind, time):
+@pytest.mark.parametrize("share", [0, *(pytest.param(share, marks=pytest.mark.long) for share in range(1, SHARES))])
+def test_a_delivery_is_claimed_if_and_only_if_nothing_holds_it(event, kind, time, share):
     Delivery.objects.all().delete()
-    situations = make(kind, event, [situation for situation in SITUATIONS if situation.time == time])
+    situations = make(kind, event, [each for each in SITUATIONS if each.time == time][share::SHARES])
     rows = read(situations)
     holds = dict(zip([row.pk for row in rows], holds_of(rows, now=NOW), strict=True))
 

@@ -72,7 +72,7 @@ def _copied(directory: Path) -> Path:
 
 
 def _fail(copy: Path, tests: str, database: str) -> bool:
-    quick = [] if tests.endswith(".py") else ["--quick"]
+    quick = [] if tests.endswith(".py") else ["--part=quick"]
     command = [sys.executable, "-m", "pytest", "-x", "-q", *quick, f"--database={database}", f"tests/{tests}"]
     # A directory of its own, because parallel runs of pytest number theirs.
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "TMPDIR": str(copy)}

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Collection, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from .parts import is_below, keep
 from .servers import mariadb, postgresql
 from .servers.process import ServerMissingError
 
@@ -43,26 +44,14 @@ DATABASES = {
 }
 
 
-TESTS = Path(__file__).parents[1]
-LEFT_OUT: Mapping[str, Collection[str]] = {
+LEFT_OUT: Mapping[str, tuple[str, ...]] = {
     "postgresql": ("admin",),
     "mariadb": ("admin", "api", "models/audit", "checks", "routing", "management", "metrics"),
 }
 """Tests of the edges, without special features of a database. One database suffices, except for ``only_on`` tests."""
 
-LONG = (
-    *("demo_data", "example_project", "faults", "tasks"),
-    *("acceptance/test_deployment.py", "api/test_servers.py"),
-    *("delivery/test_cancelling.py", "delivery/test_hanging_names.py", "delivery/test_limits.py"),
-    *("delivery/test_urls.py", "emission/test_typing.py", "house/test_benchmarks.py", "house/test_counts.py"),
-    *("house/test_distribution.py", "house/test_docs_site.py", "management/test_listen_webhooks.py"),
-    *("models/test_hold.py", "owners/test_projects.py", "wake/test_recipes.py"),
-)
-"""Half of the suite's time: tests that start and kill processes, and large tables of cases."""
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--quick", action="store_true", help="leave out the tests that take long")
     parser.addoption(
         "--database",
         choices=tuple(DATABASES),
@@ -87,11 +76,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     name = config.getoption("database")
-    left_out = LONG if config.getoption("quick") else ()
-    chosen = [item for item in items if _runs_on(name, item) and not _is_below(left_out, item)]
-    if len(chosen) < len(items):
-        config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
-        items[:] = chosen
+    keep(config, items, lambda item: _runs_on(name, item))
 
 
 def pytest_report_header(config: pytest.Config) -> str:
@@ -101,11 +86,7 @@ def pytest_report_header(config: pytest.Config) -> str:
 def _runs_on(database: str, item: pytest.Item) -> bool:
     if marker := item.get_closest_marker("only_on"):
         return database in marker.args
-    return database == "sqlite" or (_uses_database(item) and not _is_below(LEFT_OUT.get(database, ()), item))
-
-
-def _is_below(paths: Collection[str], item: pytest.Item) -> bool:
-    return any(item.path.is_relative_to(TESTS / path) for path in paths)
+    return database == "sqlite" or (_uses_database(item) and not is_below(LEFT_OUT.get(database, ()), item.path))
 
 
 def _uses_database(item: pytest.Item) -> bool:

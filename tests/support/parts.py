@@ -1,0 +1,97 @@
+"""A pytest plugin that divides the tests into a quick part and the rest, and records what each run did.
+
+``make test`` runs the quick part, and ``make test-all`` everything. ``.ci/run`` runs the quick part, then the rest.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parents[1]
+
+LONGER = {
+    "real browser": ("browser", "docs/test_start.py"),
+    "killed workers, brokers and databases": ("faults",),
+    "other projects with the built wheel": ("hosts", "house/test_distribution.py", "owners/test_projects.py"),
+    "the example service in processes of its own": ("acceptance", "demo_data", "example_project"),
+    "Celery workers and brokers": ("tasks", "wake/test_chosen_wake.py", "wake/test_folding.py", "wake/test_recipes.py"),
+    "web servers and commands in processes of their own": (
+        *("api/test_counting.py", "api/test_hosts.py", "api/test_servers.py"),
+        *("management/test_deliver_webhooks.py", "management/test_listen_webhooks.py"),
+    ),
+    "other languages": ("pages/test_verification.py", "signatures/test_standard.py"),
+    "measurements and type checkers": (
+        *("emission/test_typing.py", "house/test_benchmarks.py", "house/test_counts.py", "house/test_rivals.py"),
+        "transport/test_many_requests.py",
+    ),
+}
+"""The tests outside the quick part, by what they need."""
+
+ALL_LONGER = tuple(path for paths in LONGER.values() for path in paths)
+
+DIFFERS = ("database", "delivery", "emission", "maintenance", "models", "replays")
+"""The folders whose quick tests run on every database. Other folders run there with all tests only."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--part", choices=("all", "quick", "rest"), default="all", help="default: %(default)s")
+    parser.addoption("--tally", type=Path, help="write the numbers of this run to this file, as JSON")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    part = config.getoption("part")
+    if part == "all":
+        return
+    database = config.getoption("database")
+    keep(config, items, lambda item: is_quick(item, database) == (part == "quick"))
+
+
+def keep(config: pytest.Config, items: list[pytest.Item], is_chosen: Callable[[pytest.Item], bool]) -> None:
+    """Deselect all other tests."""
+    chosen: list[pytest.Item] = []
+    others: list[pytest.Item] = []
+    for item in items:
+        (chosen if is_chosen(item) else others).append(item)
+    if others:
+        config.hook.pytest_deselected(items=others)
+        items[:] = chosen
+
+
+def is_quick(item: pytest.Item, database: str) -> bool:
+    """Return True if a test is in the quick part on this database."""
+    if item.get_closest_marker("long") or is_below(ALL_LONGER, item.path):
+        return False
+    return database == "sqlite" or bool(item.get_closest_marker("only_on")) or is_below(DIFFERS, item.path)
+
+
+@cache
+def is_below(paths: tuple[str, ...], file: Path) -> bool:
+    """Return True if a file of the tests is one of these paths, or in one of these folders."""
+    return any(file.is_relative_to(TESTS / path) for path in paths)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    path = config.getoption("tally")
+    if path is None:
+        return
+    stats = terminalreporter.stats
+    names = {name: [report.nodeid for report in stats.get(name, [])] for name in ("failed", "error", "rerun")}
+    failed = list(dict.fromkeys([*names["failed"], *names["error"]]))
+    tally = {
+        "passed": len(stats.get("passed", [])),
+        "failed": failed,
+        "unsteady": [name for name in dict.fromkeys(names["rerun"]) if name not in failed],
+        "skipped": list(_reasons(stats.get("skipped", []))),
+    }
+    path.write_text(json.dumps(tally))
+
+
+def _reasons(skipped: list[pytest.TestReport]) -> Iterator[str]:
+    for report in skipped:
+        yield report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
