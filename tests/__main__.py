@@ -24,7 +24,7 @@ from .support.databases import DATABASES
 from .support.parts import LONGER
 from .support.servers.process import ServerMissingError
 
-PROCESSES = {"quick": 2, "rest": 6, "all": 6}
+PROCESSES = {"quick": 4, "rest": 6, "all": 6}
 """The longer tests mostly wait, so more processes than cores are faster."""
 
 QUICK_ON = ("sqlite", "postgresql")

@@ -211,7 +211,6 @@ def exports(page: Page, urls: Iterable[str]) -> dict[str, bytes]:
     return found
 
 
-@pytest.mark.long
 def test_no_export_tells_one_cause_from_another(
     member: Page, unverified: Webhook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -231,7 +230,6 @@ def test_no_export_tells_one_cause_from_another(
     assert b'"result": "unreachable"' in files[0][deliveries]
 
 
-@pytest.mark.long
 def test_no_page_filter_or_order_tells_one_cause_from_another(
     member: Page, unverified: Webhook, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -141,6 +141,7 @@ def attempt_everything_at(alice, cases, transport):
         pytest.param(BLOCKED, id="blocked-at-send"),
     ],
 )
+@pytest.mark.long
 def test_no_kind_of_attempt_reaches_a_refused_address(alice, transport_name, cases):
     names = Names()
     transport = make_transport(transport_name, replace(transport_options(), resolve=names))

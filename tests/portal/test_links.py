@@ -115,6 +115,7 @@ def test_the_page_of_a_link_leaks_nothing_to_others(amina: Customer) -> None:
 
 
 @pytest.mark.parametrize("end", ENDS, ids=lambda end: end.__name__)
+@pytest.mark.long
 def test_a_leaked_link_leads_nowhere_after_its_end(amina: Customer, settings: Any, end: Any) -> None:
     user = get_user_model().objects.create_user("clara")
     settings.WEBHOOKS_OWNERS = "tests.portal.conftest.EveryOwner"
@@ -147,6 +148,7 @@ def test_an_unopened_link_leads_nowhere_after_its_end(amina: Customer, settings:
     assert COOKIE not in client.cookies
 
 
+@pytest.mark.long
 def test_nothing_of_another_account_is_seen_or_changed(amina: Customer, boris: Customer) -> None:
     client = opened(portal_url(amina.user, rights=ALL))
     nobody = str(boris.user.pk + 1000)
@@ -167,6 +169,7 @@ def test_nothing_of_another_account_is_seen_or_changed(amina: Customer, boris: C
 
 
 @pytest.mark.parametrize("rights", [(), ("read",)], ids=["default", "read"])
+@pytest.mark.long
 def test_a_link_for_reading_changes_nothing(amina: Customer, rights: tuple[str, ...]) -> None:
     client = opened(portal_url(amina.user, **({"rights": rights} if rights else {})))
     before = everything()
@@ -181,6 +184,7 @@ def test_a_link_for_reading_changes_nothing(amina: Customer, rights: tuple[str, 
     assert "Rotate" not in shown
 
 
+@pytest.mark.long
 def test_a_link_for_managing_gives_no_secret(amina: Customer) -> None:
     client, before = opened(portal_url(amina.user, rights=("read", "manage"))), secrets()
 

@@ -24,18 +24,32 @@ LONGER = {
         *("api/test_counting.py", "api/test_hosts.py", "api/test_servers.py"),
         *("management/test_deliver_webhooks.py", "management/test_listen_webhooks.py"),
     ),
-    "other languages": ("pages/test_verification.py", "signatures/test_standard.py"),
-    "measurements and type checkers": (
-        *("emission/test_typing.py", "house/test_benchmarks.py", "house/test_counts.py", "house/test_rivals.py"),
-        "transport/test_many_requests.py",
+    "other languages": (
+        *("docs/test_vectors.py", "pages/test_verification.py", "portal/test_first_event.py"),
+        "signatures/test_standard.py",
+    ),
+    "measurements, builds and type checkers": (
+        *("emission/test_typing.py", "house/test_benchmarks.py", "house/test_counts.py", "house/test_docs_site.py"),
+        *("house/test_rivals.py", "transport/test_exhaustion.py", "transport/test_many_requests.py"),
+    ),
+    "walks through every page, and hostile values in every place": (
+        *("admin/test_disclosure.py", "admin/test_export.py", "admin/test_hostile.py", "admin/test_long_lists.py"),
+        *("api/test_disclosure.py", "api/test_hostile_choices.py", "checks/test_hostile_values.py"),
+        *("delivery/test_hanging_names.py", "delivery/test_hostile_rows.py", "emission/test_hostile_webhooks.py"),
+        *("maintenance/jobs/test_hostile_rows.py", "portal/test_disclosure.py", "portal/test_long_lists.py"),
+        *("portal/test_routes.py", "transport/test_pool.py"),
     ),
 }
 """The tests outside the quick part, by what they need."""
 
 ALL_LONGER = tuple(path for paths in LONGER.values() for path in paths)
 
-DIFFERS = ("database", "delivery", "emission", "maintenance", "models", "replays")
-"""The folders whose quick tests run on every database. Other folders run there with all tests only."""
+DIFFERS = (
+    *("database", "maintenance/rollups", "replays", "models/test_keyset.py"),
+    *(f"delivery/test_{name}.py" for name in ("limits", "lock_order", "order", "queue", "recording")),
+    *(f"emission/test_{name}.py" for name in ("emit_many", "idempotency", "references")),
+)
+"""The quick tests that run on every database, because it decides what they show."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -66,7 +80,7 @@ def is_quick(item: pytest.Item, database: str) -> bool:
     """Return True if a test is in the quick part on this database."""
     if item.get_closest_marker("long") or is_below(ALL_LONGER, item.path):
         return False
-    return database == "sqlite" or bool(item.get_closest_marker("only_on")) or is_below(DIFFERS, item.path)
+    return database == "sqlite" or is_below(DIFFERS, item.path)
 
 
 @cache
