@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EVENT_HEADER",
+    "NEXT_SIGNATURE_HEADER",
     "PREVIOUS_SIGNATURE_HEADER",
     "SIGNATURE_HEADER",
     "TIMESTAMP_HEADER",
@@ -77,6 +78,14 @@ class BaseSignature(abc.ABC):
     @abc.abstractmethod
     def sign(self, message: Message, keys: Sequence[str]) -> str:
         """Return the signatures made with these keys, the current one first, as one string for the log."""
+
+    def sign_with_next(self, message: Message, keys: Sequence[str], next_key: str) -> str:
+        """Return the signatures of the keys, and of a prepared key that will replace the first.
+
+        By default all keys sign as in an overlap, the prepared one last. Override it in a scheme whose overlap has a
+        header of its own, so that receivers find the prepared key's signature elsewhere.
+        """
+        return self.sign(message, [*keys, next_key])
 
     @abc.abstractmethod
     def headers(self, message: Message, signature: str) -> Headers:
@@ -153,6 +162,9 @@ EVENT_HEADER = "X-Webhook-Event"
 PREVIOUS_SIGNATURE_HEADER = "X-Webhook-Signature-Previous"
 """The signature made with the previous secret, during the overlap of a rotation."""
 
+NEXT_SIGNATURE_HEADER = "X-Webhook-Signature-Next"
+"""The signature made with the prepared secret, until its activation."""
+
 SECRET_PREFIX = "whsec_"  # noqa: S105 - of every secret that is made
 SECRET_BYTES = 32
 
@@ -163,26 +175,34 @@ class NativeSignature(BaseSignature):
     name = "native"
     description = "X-Webhook-Signature: HMAC-SHA256, keyed with the whole secret."
     signature_header = SIGNATURE_HEADER
-    header_names = (SIGNATURE_HEADER, TIMESTAMP_HEADER, EVENT_HEADER, PREVIOUS_SIGNATURE_HEADER)
+    header_names = (SIGNATURE_HEADER, TIMESTAMP_HEADER, EVENT_HEADER, PREVIOUS_SIGNATURE_HEADER, NEXT_SIGNATURE_HEADER)
 
     def sign(self, message: Message, keys: Sequence[str]) -> str:
         signed = f"{message.timestamp}.".encode() + message.body
         return " ".join(["sha256=" + hmac_sha256(key, signed).hex() for key in keys[:2]])
 
+    def sign_with_next(self, message: Message, keys: Sequence[str], next_key: str) -> str:
+        return f"{self.sign(message, keys[:1])} next:{self.sign(message, [next_key])}"
+
     def headers(self, message: Message, signature: str) -> Headers:
-        current, _, previous = signature.partition(" ")
+        current, _, other = signature.partition(" ")
         headers = (
             (SIGNATURE_HEADER, current),
             (TIMESTAMP_HEADER, str(message.timestamp)),
             (EVENT_HEADER, message.type),
         )
-        return (*headers, (PREVIOUS_SIGNATURE_HEADER, previous)) if previous else headers
+        if not other:
+            return headers
+        if other.startswith("next:"):
+            return (*headers, (NEXT_SIGNATURE_HEADER, other.removeprefix("next:")))
+        return (*headers, (PREVIOUS_SIGNATURE_HEADER, other))
 
     def verify(self, body: bytes, headers: Mapping[str, str], keys: Sequence[str]) -> int:
         timestamp = checked_timestamp(headers, TIMESTAMP_HEADER)
         if not headers.get(SIGNATURE_HEADER):
             raise WebhookVerificationError(f"The header {SIGNATURE_HEADER} is missing.")
-        received = [headers[name] for name in (SIGNATURE_HEADER, PREVIOUS_SIGNATURE_HEADER) if name in headers]
+        names = (SIGNATURE_HEADER, PREVIOUS_SIGNATURE_HEADER, NEXT_SIGNATURE_HEADER)
+        received = [headers[name] for name in names if name in headers]
         for key in keys:
             expected = sign(key, timestamp, body).encode()
             if any(hmac.compare_digest(expected, signature.encode(errors="replace")) for signature in received):

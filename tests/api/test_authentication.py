@@ -134,6 +134,8 @@ SCOPES = {
         ("POST", "/v1/webhooks"),
         ("PATCH", "/v1/webhooks/{webhook}"),
         ("POST", "/v1/webhooks/{webhook}/rotate-secret"),
+        ("POST", "/v1/webhooks/{webhook}/activate-secret"),
+        ("POST", "/v1/webhooks/{webhook}/withdraw-secret"),
         ("POST", "/v1/webhooks/{webhook}/revoke-previous-secret"),
         ("POST", "/v1/webhooks/{webhook}/enable"),
         ("POST", "/v1/deliveries/{delivery}/redeliver"),

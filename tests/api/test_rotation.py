@@ -101,3 +101,19 @@ def test_rotation_replaces_an_unreadable_secret(api, webhook):
 
     assert (answer.status_code, overlap(answer)) == (200, None)
     assert Webhook.objects.get().secret == answer.json()["secret"]
+
+
+def test_the_api_prepares_activates_and_withdraws(api, webhook):
+    path, soon = f"/v1/webhooks/{webhook.id}", (timezone.now() + timedelta(days=1)).isoformat()
+    old = webhook.secret
+
+    prepared = api.call("POST", f"{path}/rotate-secret", {"activate_at": soon}).json()
+    assert prepared["secret_activates_at"]
+    assert prepared["secret"] != old
+    assert Webhook.objects.get().secret == old
+    activated = api.call("POST", f"{path}/activate-secret").json()
+    assert (activated["secret_activates_at"], Webhook.objects.get().secret) == (None, prepared["secret"])
+
+    api.call("POST", f"{path}/rotate-secret", {"activate_at": soon})
+    assert api.call("POST", f"{path}/withdraw-secret").json()["secret_activates_at"] is None
+    assert Webhook.objects.get().secret == prepared["secret"]

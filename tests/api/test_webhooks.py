@@ -36,6 +36,7 @@ RECORD = [
     "order",
     "public_keys",
     "previous_secret_until",
+    "secret_activates_at",
     "created",
 ]
 SECRET = "a secret of my own choice"

@@ -21,6 +21,8 @@ MOST = {
     "enable": 14,
     "verify": 10,
     "rotate the secret": 11,
+    "activate the secret": 9,
+    "withdraw the secret": 9,
     "revoke the previous secret": 8,
     "send a test": 9,
     "redeliver": 9,

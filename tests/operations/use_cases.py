@@ -59,6 +59,11 @@ def rotated(webhook: Webhook) -> Webhook:
     return webhook
 
 
+def prepared(webhook: Webhook) -> Webhook:
+    webhook.rotate_secret(activate_at=timezone.now() + timedelta(days=1))
+    return webhook
+
+
 def delivered(webhook: Webhook) -> Delivery:
     emit_one(webhook.owner)
     return webhook.deliveries.get()
@@ -158,6 +163,18 @@ USE_CASES = {
         call=lambda webhook, actor: rotation.rotate_secret(webhook, actor=actor),
         right=rights.ROTATE_SECRET,
         action="webhook.secret_rotated",
+    ),
+    "activate the secret": UseCase(
+        call=lambda webhook, actor: rotation.activate_secret(webhook, actor=actor),
+        right=rights.ROTATE_SECRET,
+        action="webhook.secret_activated",
+        make=prepared,
+    ),
+    "withdraw the secret": UseCase(
+        call=lambda webhook, actor: rotation.withdraw_secret(webhook, actor=actor),
+        right=rights.ROTATE_SECRET,
+        action="webhook.secret_withdrawn",
+        make=prepared,
     ),
     "revoke the previous secret": UseCase(
         call=lambda webhook, actor: rotation.revoke_previous_secret(webhook, actor=actor),

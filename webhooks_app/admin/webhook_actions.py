@@ -51,7 +51,9 @@ class KeyRotation(ShowingSecrets):
             return None
         form = RotationForm(request.POST if self.is_confirmed(request) else None, webhook=webhooks[0])
         if not form.is_valid():
-            question = gettext("Create a new secret? It is shown only once and signs all requests from now on.")
+            question = gettext(
+                "Create a new secret? It is shown only once. While it is prepared, the old one signs as before."
+            )
             return self.ask(request, queryset, action="rotate_secret", question=question, form=form)
 
         def rotate(webhook: Webhook, *, actor: BaseActor) -> str:
@@ -62,6 +64,20 @@ class KeyRotation(ShowingSecrets):
 
         done = self.carry_out(request, queryset, rotate, history=gettext("Rotated the secret."))
         return self.show_once(request, *done[0]) if done and done[0][1] else None
+
+    @admin.action(description=_("Activate the new secret"), permissions=["rotate"])
+    def activate_secret(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
+        history = gettext("Activated the new secret.")
+        return self.ask_and_carry_out(
+            request, queryset, rotation.activate_prepared_keys, action="activate_secret", history=history
+        )
+
+    @admin.action(description=_("Withdraw the new secret"), permissions=["rotate"])
+    def withdraw_secret(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
+        history = gettext("Withdrew the new secret.")
+        return self.ask_and_carry_out(
+            request, queryset, rotation.withdraw_prepared_keys, action="withdraw_secret", history=history
+        )
 
     @admin.action(description=_("Expire the old secret now"), permissions=["rotate"])
     def revoke_previous_secret(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
@@ -161,6 +177,8 @@ class WebhookActions(KeyRotation, PortalLinks, MissedEvents, FilterTrial):
         "disable",
         "enable",
         "rotate_secret",
+        "activate_secret",
+        "withdraw_secret",
         "revoke_previous_secret",
         "link_to_pages",
         "replay_missed",
@@ -177,6 +195,8 @@ class WebhookActions(KeyRotation, PortalLinks, MissedEvents, FilterTrial):
         "enable",
         "disable",
         "rotate_secret",
+        "activate_secret",
+        "withdraw_secret",
         "revoke_previous_secret",
         "replay_missed",
         "send_missed",
@@ -194,6 +214,8 @@ class WebhookActions(KeyRotation, PortalLinks, MissedEvents, FilterTrial):
             "enable": is_disabled,
             "disable": not is_disabled,
             "send_missed": False,  # offered with their number
+            "activate_secret": item.has_prepared_keys,
+            "withdraw_secret": item.has_prepared_keys,
             "revoke_previous_secret": item.has_previous_keys,
             "link_to_pages": item.owner_id is not None,
         }.get(action, True)

@@ -146,10 +146,12 @@ def _webhook(name: str, condition: dict[str, Any] | None) -> dict[str, Any]:
             {
                 "scheme": "standard-ed25519",
                 "key": "whpk_LNTsQeE1u5qQzxRPB4k3RxFi0QyHEFGcoTSk0WVt4ps=",
+                "valid_from": None,
                 "valid_until": None,
             }
         ],
         "previous_secret_until": None,
+        "secret_activates_at": None,
         "created": "2026-01-31T12:00:00.123456Z",
     }
 

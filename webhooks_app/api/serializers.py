@@ -28,6 +28,7 @@ from .fields import (
     HeadersField,
     KeySchemeField,
     MomentField,
+    MomentInputField,
     OptionField,
     RateField,
     ReasonCodeField,
@@ -46,7 +47,8 @@ AUDIT_NAMES = {"event_types": "events", "header_fingerprints": "headers"}
 class PublicKeySerializer(serializers.Serializer[Any]):
     scheme = serializers.CharField()
     key = serializers.CharField()
-    valid_until = MomentField(allow_null=True, help_text="Null for the current key.")
+    valid_from = MomentField(allow_null=True, help_text="Activation of a prepared key; null for others.")
+    valid_until = MomentField(allow_null=True, help_text="Null for the newest key.")
 
 
 class WebhookSerializer(serializers.Serializer[Webhook]):
@@ -91,6 +93,10 @@ class WebhookSerializer(serializers.Serializer[Webhook]):
     previous_secret_until = serializers.SerializerMethodField(
         help_text="End of the overlap, in which the previous secret signs as well; null if there is none."
     )
+    secret_activates_at = MomentField(
+        allow_null=True,
+        help_text="Activation of the prepared secret: from then on it signs the named header. Null if there is none.",
+    )
     created = MomentField(source="created_at")
 
     def get_failing_since(self, webhook: Webhook) -> str | None:
@@ -110,7 +116,8 @@ class WebhookWithSecretSerializer(WebhookSerializer):
 
     def get_secret(self, webhook: Webhook) -> str | None:
         scheme = self.context["view"].rotated_scheme
-        key = None if known_signatures()[scheme].is_asymmetric else webhook.current_key(scheme)
+        newest = webhook.prepared_key(scheme) or webhook.current_key(scheme)
+        key = None if known_signatures()[scheme].is_asymmetric else newest
         return key.key if key is not None else None
 
 
@@ -289,6 +296,12 @@ class NewSecretSerializer(SchemeSerializer):
         max_value=int(MAX_SECRET_OVERLAP.total_seconds()),
         help_text="Seconds during which the replaced key signs as well; 0 for no overlap. Default: a day, unless "
         "configured otherwise.",
+    )
+    activate_at = MomentInputField(
+        required=False,
+        help_text="When the new key begins to sign the named headers, at most 7 days ahead. Until then the old one "
+        "signs them, and the new one `X-Webhook-Signature-Next`. Default: at once; receivers that read only the named "
+        "header then refuse requests until they have the new secret.",
     )
 
 

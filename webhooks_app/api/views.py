@@ -94,6 +94,18 @@ class WebhookViewSet(ApiViewSet):
             body_required=False,
             answer=serializers.RotatedWebhookSerializer,
         ),
+        "activate_secret": Operation(
+            right=rights.ROTATE_SECRET,
+            request=serializers.SchemeSerializer,
+            body_required=False,
+            answer=serializers.WebhookSerializer,
+        ),
+        "withdraw_secret": Operation(
+            right=rights.ROTATE_SECRET,
+            request=serializers.SchemeSerializer,
+            body_required=False,
+            answer=serializers.WebhookSerializer,
+        ),
         "revoke_previous_secret": Operation(
             right=rights.ROTATE_SECRET,
             request=serializers.SchemeSerializer,
@@ -185,17 +197,42 @@ class WebhookViewSet(ApiViewSet):
     def rotate_secret(self, request: Request, webhook_id: str) -> Response:
         """Rotate a webhook's secret, or its key of another signature scheme.
 
-        All further attempts are signed with the new key. A secret is shown in this answer only; for a key pair, the
-        answer contains the public key. Until the overlap ends, the replaced key signs as well; an even older key no
-        longer signs. Sending the current secret changes nothing, so the request can be repeated if its answer was lost.
+        By default, all further attempts are signed with the new key at once. With `activate_at`, the new key is
+        prepared: until then the old one signs as before, and the new one adds its signature. A secret is shown in this
+        answer only; for a key pair, the answer contains the public key. From the activation until the overlap ends,
+        the replaced key signs as well; an even older key no longer signs. Sending the current secret changes nothing
+        and withdraws a prepared one, so the request can be repeated if its answer was lost.
         """
         fields = self.validated()
         seconds = fields.get("overlap_seconds")
         overlap = None if seconds is None else timedelta(seconds=seconds)
         scheme = self.rotated_scheme = fields.get("scheme", SECRET)
         return self._perform(
-            rotation.rotate_secret, webhook_id, secret=fields.get("secret"), overlap=overlap, scheme=scheme
+            rotation.rotate_secret,
+            webhook_id,
+            secret=fields.get("secret"),
+            overlap=overlap,
+            scheme=scheme,
+            activate_at=fields.get("activate_at"),
         )
+
+    @action(detail=True, methods=["post"], url_path="activate-secret")
+    def activate_secret(self, request: Request, webhook_id: str) -> Response:
+        """Activate a prepared secret now.
+
+        It signs all further attempts, and the replaced one for its overlap. Without a prepared one, nothing changes.
+        """
+        scheme = self.validated().get("scheme", SECRET)
+        return self._perform(rotation.activate_secret, webhook_id, scheme=scheme)
+
+    @action(detail=True, methods=["post"], url_path="withdraw-secret")
+    def withdraw_secret(self, request: Request, webhook_id: str) -> Response:
+        """Withdraw a prepared secret.
+
+        The current one goes on signing. Without a prepared one, nothing changes.
+        """
+        scheme = self.validated().get("scheme", SECRET)
+        return self._perform(rotation.withdraw_secret, webhook_id, scheme=scheme)
 
     @action(detail=True, methods=["post"], url_path="revoke-previous-secret")
     def revoke_previous_secret(self, request: Request, webhook_id: str) -> Response:

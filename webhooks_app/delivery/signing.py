@@ -8,6 +8,8 @@ from datetime import datetime
 from functools import lru_cache
 from typing import NamedTuple
 
+from django.utils import timezone
+
 from ..conf import known_signatures, settings
 from ..encryption import decrypt, encryption_keys
 from ..exceptions import SchemeUnavailableError, SecretUnreadableError, WebhooksError
@@ -49,16 +51,26 @@ class LaneKey(NamedTuple):
     token: str
     """The encrypted key."""
     valid_until: datetime | None
+    signs_from: datetime | None = None
+    """Activation of a prepared key."""
 
 
 class SigningStep(NamedTuple):
     scheme: BaseSignature
     keys: tuple[tuple[str, datetime | None], ...]
+    """The keys with the end of their validity, the newest first."""
     only: tuple[str, ...]
     """The current key, unless another one signs too."""
+    signs_from: datetime | None
+    """Activation of the newest key. It is compared at each signature, so the switch needs no new claim."""
 
-    def valid_keys(self, now: datetime) -> Sequence[str]:
-        return [key for key, until in self.keys if until is None or until > now]
+    def sign(self, message: Message, now: datetime) -> str:
+        if self.only:
+            return self.scheme.sign(message, self.only)
+        valid = [key for key, until in self.keys if until is None or until > now]
+        if self.signs_from is not None and self.signs_from > now and len(valid) > 1:
+            return self.scheme.sign_with_next(message, valid[1:], valid[0])
+        return self.scheme.sign(message, valid)
 
 
 class Signer:
@@ -78,12 +90,12 @@ class Signer:
         """Return the headers of all schemes, and the signatures in their stored form."""
         if self._only is not None:
             scheme = self._only.scheme
-            signature = scheme.sign(message, self._only.only or self._only.valid_keys(now))
+            signature = self._only.sign(message, now)
             return scheme.headers(message, signature), pack({scheme.name: signature})
         signatures, headers = {}, []
         for step in self._steps:
             scheme = step.scheme
-            signature = signatures[scheme.name] = scheme.sign(message, step.only or step.valid_keys(now))
+            signature = signatures[scheme.name] = step.sign(message, now)
             headers.append(scheme.headers(message, signature))
         return combine(headers), pack(signatures)
 
@@ -108,13 +120,17 @@ def _step(webhook_id: str, name: str, stored: Sequence[LaneKey]) -> SigningStep:
     if scheme is None:
         raise SchemeUnavailableError(name)
     keys = [key for key in stored if key.scheme == scheme.key_scheme]
-    current = [decrypt(key.token) for key in keys if key.valid_until is None][:1]
+    newest = next((key for key in keys if key.valid_until is None), None)
+    is_prepared = newest is not None and newest.signs_from is not None and newest.signs_from > timezone.now()
+    # Until the activation, the key that is to be replaced is as necessary as a current one.
+    current = [decrypt(key.token) for key in keys if key.valid_until is None or is_prepared][:1]
     if not current:
         raise SecretUnreadableError(f"The webhook has no key for the signature scheme {name}. Rotate it.")
     if problem := scheme.problem_with_key(current[0]):
         raise SecretUnreadableError(f"The webhook's secret cannot sign by {name}: {problem} Rotate the secret.")
     opened = [(current[0], None), *_previous(webhook_id, scheme, keys)]
-    return SigningStep(scheme, tuple(opened), () if len(opened) > 1 else (current[0],))
+    only = () if len(opened) > 1 else (current[0],)
+    return SigningStep(scheme, tuple(opened), only, newest.signs_from if newest else None)
 
 
 def _previous(webhook_id: str, scheme: BaseSignature, keys: Sequence[LaneKey]) -> list[tuple[str, datetime | None]]:

@@ -1112,6 +1112,7 @@ class Migration(migrations.Migration):
                 ("scheme", models.CharField(editable=False, max_length=40, verbose_name="signature scheme")),
                 ("encrypted_key", models.TextField(editable=False)),
                 ("valid_until", models.DateTimeField(editable=False, null=True, verbose_name="signs until")),
+                ("signs_from", models.DateTimeField(editable=False, null=True, verbose_name="activation")),
                 (
                     "webhook",
                     models.ForeignKey(
@@ -1175,6 +1176,9 @@ class Migration(migrations.Migration):
                             ("webhook.verified", "verification passed"),
                             ("webhook.verification_failed", "verification failed"),
                             ("webhook.secret_rotated", "secret rotated"),
+                            ("webhook.secret_prepared", "new secret prepared"),
+                            ("webhook.secret_activated", "new secret activated"),
+                            ("webhook.secret_withdrawn", "new secret withdrawn"),
                             ("webhook.previous_secret_revoked", "old secret expired"),
                             ("webhook.tested", "test event sent"),
                             ("delivery.redelivered", "delivery redelivered"),

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.core.exceptions import ValidationError
+from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from ..conf import settings
@@ -62,6 +63,13 @@ def check_overlap(overlap: timedelta) -> None:
     """Raise ValidationError unless ``overlap`` is permitted."""
     if not timedelta(0) <= overlap <= MAX_SECRET_OVERLAP:
         raise ValidationError(_("The old secret can sign for 0 to 7 days."), code="overlap")
+
+
+def check_activation(activate_at: datetime | None) -> None:
+    """Raise ValidationError if a prepared secret would wait too long. A time in the past means at once."""
+    if activate_at is not None and activate_at > timezone.now() + MAX_SECRET_OVERLAP:
+        message = _("A new secret can be activated at once, or within the next 7 days.")
+        raise ValidationError({"activate_at": message})
 
 
 def most_in_flight() -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from django.core.exceptions import ValidationError
 from django.db import models, transaction
+from django.db.models import prefetch_related_objects
 from django.utils import timezone
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
@@ -21,7 +22,7 @@ from ..reasons import ReasonText
 from ..signatures import BaseSignature, NativeSignature
 from .audit import Action, Audited
 from .base import BaseModel, BaseQuerySet, atomic
-from .limits import check_overlap, check_secret
+from .limits import check_activation, check_overlap, check_secret
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -47,7 +48,11 @@ class SigningKeyQuerySet(BaseQuerySet["SigningKey"]):
 
 
 class SigningKey(BaseModel):
-    """A key of one webhook and scheme. Only a replaced key has a ``valid_until``, the end of its overlap."""
+    """A key of one webhook and scheme.
+
+    Only a replaced key has a ``valid_until``, the end of its overlap. A prepared key has a ``signs_from`` in the
+    future, its activation; until then the key that it replaces signs the named headers. Nothing is written then.
+    """
 
     webhook = models.ForeignKey(
         "webhooks_app.Webhook",
@@ -60,6 +65,7 @@ class SigningKey(BaseModel):
     scheme = models.CharField(_("signature scheme"), max_length=40, editable=False)
     encrypted_key = models.TextField(editable=False)
     valid_until = models.DateTimeField(_("signs until"), null=True, editable=False)
+    signs_from = models.DateTimeField(_("activation"), null=True, editable=False)
 
     objects = SigningKeyQuerySet.as_manager()  # type: ignore[misc]
 
@@ -93,6 +99,9 @@ class SigningKey(BaseModel):
 
     def signs_at(self, now: datetime | None = None) -> bool:
         return self.valid_until is None or self.valid_until > (now or timezone.now())
+
+    def is_prepared_at(self, now: datetime | None = None) -> bool:
+        return self.signs_from is not None and self.signs_from > (now or timezone.now())
 
 
 def default_signatures() -> list[str]:
@@ -151,14 +160,20 @@ class SigningSecret(Audited):
         known = known_signatures()
         return [known[name] for name in self.signatures if name in known]
 
-    def current_key(self, scheme: str) -> SigningKey | None:
-        """Return the scheme's key without an end of validity, or None."""
-        return self._new_keys.get(scheme) or self._key(scheme, is_current=True)
+    def current_key(self, scheme: str, now: datetime | None = None) -> SigningKey | None:
+        """Return the key that signs the named headers of the scheme, or None."""
+        if scheme in self._new_keys:
+            return self._new_keys[scheme]
+        return next((key for key in self._keys(scheme) if not key.is_prepared_at(now)), None)
+
+    def prepared_key(self, scheme: str, now: datetime | None = None) -> SigningKey | None:
+        """Return the scheme's key that is to be activated, or None."""
+        return next((key for key in self._keys(scheme) if key.is_prepared_at(now)), None)
 
     def previous_key(self, scheme: str, now: datetime | None = None) -> SigningKey | None:
         """Return the scheme's replaced key if it is still valid, or None."""
-        key = self._key(scheme, is_current=False)
-        return key if key is not None and key.signs_at(now) else None
+        replaced = [key for key in self._keys(scheme) if not key.is_prepared_at(now)][1:]
+        return next((key for key in replaced if key.signs_at(now)), None)
 
     @property
     def previous_secret_until(self) -> datetime | None:
@@ -169,16 +184,30 @@ class SigningSecret(Audited):
     @property
     def has_previous_keys(self) -> bool:
         """Whether a replaced key of any scheme still signs."""
-        return any(key.valid_until is not None and key.signs_at() for key in self.signing_keys.all())
+        keys = list(self.signing_keys.all())
+        signing = [key.scheme for key in keys if key.signs_at() and not key.is_prepared_at()]
+        return len(signing) > len(set(signing))
+
+    @property
+    def secret_activates_at(self) -> datetime | None:
+        """The activation of the prepared secret, or None without one."""
+        key = self.prepared_key(SECRET)
+        return key.signs_from if key else None
+
+    @property
+    def has_prepared_keys(self) -> bool:
+        """Whether a key of any scheme is to be activated."""
+        return any(key.is_prepared_at() for key in self.signing_keys.all())
 
     @property
     def public_keys(self) -> list[dict[str, Any]]:
-        """The public keys of the selected schemes, current ones first: scheme, key, and end of validity."""
+        """The public keys of the selected schemes, newest first: scheme, key, activation, and end of validity."""
         schemes = {scheme.key_scheme: scheme for scheme in self.schemes if scheme.is_asymmetric}
         return [
             {
                 "scheme": key.scheme,
                 "key": schemes[key.scheme].verification_key(key.key),
+                "valid_from": key.signs_from if key.is_prepared_at() else None,
                 "valid_until": key.valid_until,
             }
             for key in self.signing_keys.all()
@@ -205,28 +234,66 @@ class SigningSecret(Audited):
 
     @atomic
     def rotate_secret(
-        self, secret: str | None = None, *, overlap: timedelta | None = None, scheme: str = SECRET
+        self,
+        secret: str | None = None,
+        *,
+        overlap: timedelta | None = None,
+        scheme: str = SECRET,
+        activate_at: datetime | None = None,
     ) -> str:
-        """Replace the key of a scheme, and return the new one. It signs from the next attempt.
+        """Replace the key of a scheme, and return the new one. It signs from the next attempt, or ``activate_at``.
 
-        The replaced key also signs for the time of ``overlap``, by default a setting. Older keys stop signing
-        immediately. Passing the current key replaces nothing, so that requests can be repeated safely. A key that
-        cannot be decrypted is replaced without an overlap.
+        Until ``activate_at`` the new key is prepared: the current one goes on signing the named headers. After that,
+        the replaced key also signs for the time of ``overlap``, by default a setting. Older and prepared keys stop
+        signing immediately. Passing the current key replaces nothing and withdraws a prepared one, so that requests
+        can be repeated safely. A key that cannot be decrypted is replaced at once and without an overlap.
 
-        Raise ValidationError for a key, an overlap or a scheme that is not permitted.
+        Raise ValidationError for a key, an overlap, an activation or a scheme that is not permitted.
         """
         overlap = timedelta(seconds=settings.SECRET_OVERLAP_SECONDS) if overlap is None else overlap
         check_overlap(overlap)
+        check_activation(activate_at)
         _check_scheme(scheme)
+        self._load_keys()
         if secret is not None:
             self._check_new_key(secret, scheme)
         replaced = self.current_key(scheme)
         if replaced is None or secret is None or secret != replaced.readable_key:
             key = secret or known_signatures()[scheme].new_key()
-            return self._replace(replaced, SigningKey.of(scheme, key), overlap)
+            return self._replace(replaced, SigningKey.of(scheme, key), overlap, activate_at)
+        self._withdraw(scheme)
         if not overlap:
             self._end_overlap(scheme)
         return replaced.key
+
+    @atomic
+    def activate_secret(self, *, scheme: str = SECRET) -> None:
+        """Sign the named headers with the prepared key from the next attempt, and the replaced one for its overlap.
+
+        Without a prepared key, nothing changes. Raise ValidationError for an unknown scheme.
+        """
+        _check_scheme(scheme)
+        self._load_keys()
+        prepared = self.prepared_key(scheme)
+        if prepared is None or prepared.signs_from is None:
+            return
+        for key in self._keys(scheme):
+            if key.valid_until is not None:
+                self.signing_keys.filter(pk=key.pk).update(
+                    valid_until=UtcNow() + (key.valid_until - prepared.signs_from)
+                )
+        self.signing_keys.filter(pk=prepared.pk).update(signs_from=None)
+        self.audit(Action.SECRET_ACTIVATED, self._changes_of(scheme, None, prepared))
+
+    @atomic
+    def withdraw_secret(self, *, scheme: str = SECRET) -> None:
+        """Delete the prepared key. The current one stays. Without a prepared key, nothing changes.
+
+        Raise ValidationError for an unknown scheme.
+        """
+        _check_scheme(scheme)
+        self._load_keys()
+        self._withdraw(scheme)
 
     @atomic
     def revoke_previous_secret(self, *, scheme: str = SECRET) -> None:
@@ -235,42 +302,73 @@ class SigningSecret(Audited):
         Raise ValidationError for an unknown scheme.
         """
         _check_scheme(scheme)
+        self._load_keys()
         self._end_overlap(scheme)
 
-    def _key(self, scheme: str, *, is_current: bool) -> SigningKey | None:
-        if self._state.adding:
-            return None
-        keys = (key for key in self.signing_keys.all() if key.scheme == scheme)
-        return next((key for key in keys if (key.valid_until is None) == is_current), None)
+    def _keys(self, scheme: str) -> Sequence[SigningKey]:
+        """Return the saved keys of a scheme, the newest first."""
+        return [] if self._state.adding else [key for key in self.signing_keys.all() if key.scheme == scheme]
 
-    def _replace(self, replaced: SigningKey | None, new: SigningKey, overlap: timedelta) -> str:
+    def _replace(
+        self, replaced: SigningKey | None, new: SigningKey, overlap: timedelta, activate_at: datetime | None
+    ) -> str:
         keys = self.signing_keys.of_scheme(new.scheme)
-        before = self.previous_key(new.scheme)
-        overlaps = replaced is not None and bool(replaced.readable_key) and bool(overlap)
-        keys.exclude(pk=replaced.pk if replaced is not None and overlaps else None).delete()
+        before, prepared = self.previous_key(new.scheme), self.prepared_key(new.scheme)
+        is_readable = replaced is not None and bool(replaced.readable_key)
+        if is_readable and activate_at is not None and activate_at > timezone.now():
+            new.signs_from = activate_at
+        is_kept = is_readable and (bool(overlap) or new.signs_from is not None)
+        keys.exclude(pk=replaced.pk if replaced is not None and is_kept else None).delete()
         # The engine compares the overlap with the database's clock.
-        keys.update(valid_until=UtcNow() + overlap)
+        keys.update(signs_from=None, valid_until=new.signs_from + overlap if new.signs_from else UtcNow() + overlap)
         new.webhook_id = self.pk
         new.save(using=self.alias)
-        self._forget_keys()
-        self.audit(Action.SECRET_ROTATED, self._changes_of(new.scheme, before))
+        action = Action.SECRET_ROTATED if new.signs_from is None else Action.SECRET_PREPARED
+        self.audit(action, self._changes_of(new.scheme, before, prepared))
         return new.key
 
-    def _end_overlap(self, scheme: str) -> None:
-        before = self.previous_key(scheme)
+    def _withdraw(self, scheme: str) -> None:
+        prepared = self.prepared_key(scheme)
+        if prepared is None:
+            return
         keys = self.signing_keys.of_scheme(scheme)
-        if keys.exclude(valid_until=None).delete()[0]:
-            self._forget_keys()
-            self.audit(Action.PREVIOUS_SECRET_REVOKED, self._changes_of(scheme, before))
+        keys.filter(pk=prepared.pk).delete()
+        keys.update(valid_until=None)
+        self.audit(Action.SECRET_WITHDRAWN, self._changes_of(scheme, None, prepared))
 
-    def _changes_of(self, scheme: str, before: SigningKey | None) -> Mapping[str, Any]:
-        """Return the audited change of the overlap."""
-        after = self.previous_key(scheme)
-        was, is_now = (key.valid_until if key else None for key in (before, after))
-        name = "previous_secret_until" if scheme == SECRET else f"{scheme}: previous_key_until"
-        if was == is_now:
-            return {}
-        return {name: [format_time(was) if was else None, format_time(is_now) if is_now else None]}
+    def _end_overlap(self, scheme: str) -> None:
+        before, current = self.previous_key(scheme), self.current_key(scheme)
+        if current is None:
+            return
+        if self.signing_keys.of_scheme(scheme).filter(pk__lt=current.pk).delete()[0]:
+            self.audit(Action.PREVIOUS_SECRET_REVOKED, self._changes_of(scheme, before, self.prepared_key(scheme)))
+
+    def _changes_of(self, scheme: str, previous: SigningKey | None, prepared: SigningKey | None) -> Mapping[str, Any]:
+        """Return the audited changes since the scheme had these keys: of the overlap, and of the activation."""
+        is_secret = scheme == SECRET
+        self._load_keys()
+        previous_now, prepared_now = self.previous_key(scheme), self.prepared_key(scheme)
+        times = {
+            "previous_secret_until" if is_secret else f"{scheme}: previous_key_until": (
+                previous.valid_until if previous else None,
+                previous_now.valid_until if previous_now else None,
+            ),
+            "secret_activates_at" if is_secret else f"{scheme}: key_activates_at": (
+                prepared.signs_from if prepared else None,
+                prepared_now.signs_from if prepared_now else None,
+            ),
+        }
+        return {
+            name: [format_time(time) if time else None for time in pair]
+            for name, pair in times.items()
+            if pair[0] != pair[1]
+        }
+
+    def _load_keys(self) -> None:
+        """Read the keys once for several questions."""
+        self._forget_keys()
+        if not self._state.adding:
+            prefetch_related_objects([self], "signing_keys")
 
     def _forget_keys(self) -> None:
         getattr(self, "_prefetched_objects_cache", {}).pop("signing_keys", None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.utils.translation import gettext as _
 
@@ -14,7 +14,7 @@ from ..reasons import ReasonText
 from .actors import BaseActor, performing
 from .rights import ROTATE_SECRET
 
-__all__ = ["revoke_previous_secret", "rotate_secret"]
+__all__ = ["activate_secret", "revoke_previous_secret", "rotate_secret", "withdraw_secret"]
 
 
 def rotate_secret(
@@ -25,8 +25,11 @@ def rotate_secret(
     overlap: timedelta | None = None,
     replaces: str = "",
     scheme: str = SECRET,
+    activate_at: datetime | None = None,
 ) -> str:
-    """Sign with a new key from the next attempt on, and return it. Arguments are those of ``Webhook.rotate_secret``.
+    """Sign with a new key from the next attempt or ``activate_at`` on, and return it.
+
+    Arguments are those of ``Webhook.rotate_secret``.
 
     ``replaces`` is the fingerprint of the scheme's key before the rotation. A newer key is kept, so that a form that is
     sent twice does not end the overlap of the first rotation.
@@ -37,7 +40,19 @@ def rotate_secret(
     with performing(ROTATE_SECRET, webhook, actor):
         if replaces and replaces != fingerprint_of_key(webhook, scheme):
             raise WebhookStateError(ReasonText("secret_already_rotated", id=webhook.id))
-        return webhook.rotate_secret(secret, overlap=overlap, scheme=scheme)
+        return webhook.rotate_secret(secret, overlap=overlap, scheme=scheme, activate_at=activate_at)
+
+
+def activate_secret(webhook: Webhook, *, actor: BaseActor, scheme: str = SECRET) -> None:
+    """Activate the prepared key, if there is one. Raises WebhookStateError for a deleted webhook."""
+    with performing(ROTATE_SECRET, webhook, actor):
+        webhook.activate_secret(scheme=scheme)
+
+
+def withdraw_secret(webhook: Webhook, *, actor: BaseActor, scheme: str = SECRET) -> None:
+    """Delete the prepared key, if there is one. Raises WebhookStateError for a deleted webhook."""
+    with performing(ROTATE_SECRET, webhook, actor):
+        webhook.withdraw_secret(scheme=scheme)
 
 
 def revoke_previous_secret(webhook: Webhook, *, actor: BaseActor, scheme: str = SECRET) -> None:
@@ -46,17 +61,35 @@ def revoke_previous_secret(webhook: Webhook, *, actor: BaseActor, scheme: str = 
         webhook.revoke_previous_secret(scheme=scheme)
 
 
+def activate_prepared_keys(webhook: Webhook, *, actor: BaseActor) -> None:
+    """Activate the prepared keys of all signature schemes. Raises WebhookStateError for a deleted webhook."""
+    with performing(ROTATE_SECRET, webhook, actor):
+        for scheme in _key_schemes(webhook):
+            webhook.activate_secret(scheme=scheme)
+
+
+def withdraw_prepared_keys(webhook: Webhook, *, actor: BaseActor) -> None:
+    """Delete the prepared keys of all signature schemes. Raises WebhookStateError for a deleted webhook."""
+    with performing(ROTATE_SECRET, webhook, actor):
+        for scheme in _key_schemes(webhook):
+            webhook.withdraw_secret(scheme=scheme)
+
+
 def revoke_previous_keys(webhook: Webhook, *, actor: BaseActor) -> None:
     """End the overlaps of all signature schemes. Raises WebhookStateError for a deleted webhook."""
     with performing(ROTATE_SECRET, webhook, actor):
-        used = {scheme.key_scheme for scheme in known_signatures().values()}
-        for scheme in sorted(used & {key.scheme for key in webhook.signing_keys.all()}):
+        for scheme in _key_schemes(webhook):
             webhook.revoke_previous_secret(scheme=scheme)
 
 
+def _key_schemes(webhook: Webhook) -> list[str]:
+    used = {scheme.key_scheme for scheme in known_signatures().values()}
+    return sorted(used & {key.scheme for key in webhook.signing_keys.all()})
+
+
 def fingerprint_of_key(webhook: Webhook, scheme: str = SECRET) -> str:
-    """Return a text that identifies the current key of a scheme. It changes only with a rotation of this key."""
-    key = webhook.current_key(scheme)
+    """Return a text that identifies the newest key of a scheme. It changes only with a rotation of this key."""
+    key = webhook.prepared_key(scheme) or webhook.current_key(scheme)
     return "none" if key is None else str(key.pk)
 
 

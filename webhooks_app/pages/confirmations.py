@@ -83,6 +83,23 @@ WEBHOOK = {
         is_destructive=True,
         asks_reason=True,
     ),
+    "activate_secret": Confirmation(
+        question=ngettext_lazy(
+            "Activate the new secret of this webhook now? A receiver that reads only X-Webhook-Signature refuses "
+            "requests until it has the new secret.",
+            "Activate the new secrets of these %(number)d webhooks now? Receivers that read only X-Webhook-Signature "
+            "refuse requests until they have the new secrets.",
+            "number",
+        ),
+    ),
+    "withdraw_secret": Confirmation(
+        question=ngettext_lazy(
+            "Withdraw the new secret of this webhook? The old one goes on signing.",
+            "Withdraw the new secrets of these %(number)d webhooks? The old ones go on signing.",
+            "number",
+        ),
+        is_destructive=True,
+    ),
     "revoke_previous_secret": Confirmation(
         question=ngettext_lazy(
             "Expire the old secret of this webhook now? Requests are no longer signed with it.",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, ClassVar, NamedTuple, cast
 
 from django import forms
 from django.contrib import messages
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest
+from django.utils import timezone
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
@@ -237,6 +238,16 @@ class RotationForm(forms.Form):
     """The key to be replaced, and how long it goes on signing."""
 
     scheme = forms.ChoiceField(label=_("Key"), widget=forms.RadioSelect)
+    start = forms.ChoiceField(
+        label=_("Start"),
+        required=False,
+        widget=forms.RadioSelect,
+        initial="prepared",
+        choices=(
+            ("prepared", _("Prepare: the old secret signs until you activate the new one, or the overlap ends")),
+            ("now", _("Now, for example after a leak: the new secret signs at once")),
+        ),
+    )
     overlap_hours = forms.FloatField(
         label=_("Overlap in hours"),
         required=False,
@@ -244,8 +255,8 @@ class RotationForm(forms.Form):
         max_value=MAX_SECRET_OVERLAP / timedelta(hours=1),
         initial=lambda: f"{settings.SECRET_OVERLAP_SECONDS / 3600:g}",
         help_text=_(
-            "Requests carry signatures of both secrets for this long. 0 expires the old secret at once, for example "
-            "after a leak."
+            "Requests carry signatures of both secrets for this long before the activation, and again after it. 0 "
+            "replaces the old secret at once, for example after a leak."
         ),
     )
 
@@ -278,10 +289,25 @@ class RotationForm(forms.Form):
         hours = self.cleaned_data["overlap_hours"]
         return None if hours is None else timedelta(hours=hours)
 
+    @property
+    def activate_at(self) -> datetime | None:
+        """The activation of a prepared key after one overlap, or None to sign with it at once."""
+        if self.cleaned_data["start"] != "prepared":
+            return None
+        default = timedelta(seconds=settings.SECRET_OVERLAP_SECONDS)
+        return timezone.now() + (default if self.overlap is None else self.overlap)
+
     def rotate(self, webhook: Webhook, *, actor: BaseActor) -> Rotated:
         """Rotate the chosen key. Raises as the operation."""
         name, found = self.scheme_of_key, []
-        key = rotation.rotate_secret(webhook, actor=actor, overlap=self.overlap, replaces=self.replaces, scheme=name)
+        key = rotation.rotate_secret(
+            webhook,
+            actor=actor,
+            overlap=self.overlap,
+            replaces=self.replaces,
+            scheme=name,
+            activate_at=self.activate_at,
+        )
         if warning := rotation.warning_about_key(webhook, name):
             found.append((messages.WARNING, warning))
         scheme = known_signatures()[name]

@@ -79,6 +79,22 @@ ACTIONS = {
         lambda webhook: webhook.status != Status.DISABLED,
         WEBHOOK["disable"],
     ),
+    "activate-new-secret": Action(
+        _("Activate the new secret"),
+        _("The new secret is active."),
+        rotation.activate_prepared_keys,
+        ROTATE_SECRET,
+        lambda webhook: webhook.has_prepared_keys,
+        WEBHOOK["activate_secret"],
+    ),
+    "withdraw-new-secret": Action(
+        _("Withdraw the new secret"),
+        _("The new secret is withdrawn."),
+        rotation.withdraw_prepared_keys,
+        ROTATE_SECRET,
+        lambda webhook: webhook.has_prepared_keys,
+        WEBHOOK["withdraw_secret"],
+    ),
     "expire-old-secret": Action(
         _("Expire the old secret now"),
         _("The old secret has expired."),

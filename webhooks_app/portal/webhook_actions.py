@@ -120,8 +120,9 @@ class RotationPage(WebhookFormPage):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         intro = _(
-            "The new secret is shown only once, and signs all requests from now on. During the overlap, requests also "
-            "carry a signature of the old secret, so that your receiver accepts them until you have replaced it there."
+            "The new secret is shown only once. While it is prepared, the old secret signs X-Webhook-Signature as "
+            "before. Add the new one to your receiver, or replace the old one at the moment of the activation. A "
+            "receiver that reads only this header accepts the secret that is active."
         )
         return super().get_context_data(intro=intro, **kwargs)
 

@@ -47,7 +47,8 @@ def verify(
     ``body`` is the raw body, before any parsing. Names of ``headers`` are case-insensitive. ``secret`` is the webhook's
     secret, or its public key (``whpk_…``), or several of them during a rotation. The headers of the specification and
     those of Standard Webhooks are supported; one valid signature is enough. This includes the signature in
-    X-Webhook-Signature-Previous, which the service sends during the overlap of a rotation. ``tolerance``, a timedelta
+    X-Webhook-Signature-Previous, which the service sends during the overlap of a rotation, and the one in
+    X-Webhook-Signature-Next, which it sends while a new secret is prepared. ``tolerance``, a timedelta
     or a number of seconds, is the largest accepted difference between the timestamp and the current time; None disables
     the check. ``schemes`` are the accepted signature schemes.
 

@@ -14,6 +14,8 @@ CALLS = {
     "webhooks.test": lambda s: ("post", "webhooks/test", {"webhook_id": s.webhook.pk, "event_type": EVENT_TYPE}),
     "webhooks.verify": lambda s: ("post", f"webhooks/{s.webhook.pk}/verify", None),
     "webhooks.rotate_secret": lambda s: ("post", f"webhooks/{s.webhook.pk}/rotate-secret", None),
+    "webhooks.activate_secret": lambda s: ("post", f"webhooks/{s.rotated.pk}/activate-secret", None),
+    "webhooks.withdraw_secret": lambda s: ("post", f"webhooks/{s.rotated.pk}/withdraw-secret", None),
     "webhooks.revoke_previous_secret": lambda s: ("post", f"webhooks/{s.rotated.pk}/revoke-previous-secret", None),
     "webhooks.disable": lambda s: ("post", f"webhooks/{s.webhook.pk}/disable", None),
     "webhooks.pause": lambda s: ("post", f"webhooks/{s.webhook.pk}/pause", None),

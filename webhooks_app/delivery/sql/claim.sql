@@ -24,7 +24,7 @@ lane AS (
     SELECT locked.own, locked.room, locked.lost_only, locked.next_slot_at, others.held, $webhook_fields,
         pace.rate_limit,
         (
-            SELECT jsonb_agg(jsonb_build_array(scheme, encrypted_key, valid_until) ORDER BY key.id DESC)
+            SELECT jsonb_agg(jsonb_build_array(scheme, encrypted_key, valid_until, signs_from) ORDER BY key.id DESC)
             FROM $keys AS key WHERE key.webhook_id = webhook.id
         ) AS keys,
         CASE WHEN locked.is_unknown THEN 1 ELSE COALESCE(webhook.max_in_flight, locked.cap) END

@@ -89,7 +89,7 @@ def _webhooks(using: str, ids: Sequence[Slot]) -> models.QuerySet[Any, Any]:
 def _signing_keys(using: str, ids: Sequence[Slot]) -> models.QuerySet[Any, Any]:
     """Return the signing keys of webhooks, the current ones first."""
     keys = SigningKey.objects.using(using).filter(webhook__id__in=ids).order_by("-pk")
-    return keys.values_list("webhook_id", "scheme", "encrypted_key", "valid_until")
+    return keys.values_list("webhook_id", "scheme", "encrypted_key", "valid_until", "signs_from")
 
 
 def _events(using: str, ids: Sequence[Slot]) -> models.QuerySet[Any, Any]:
@@ -229,8 +229,8 @@ class PortableSql(ResultsSql):
     def _keys(self, webhook_ids: Iterable[str]) -> Mapping[str, Sequence[LaneKey]]:
         """Return the signing keys by webhook, current keys first."""
         found: dict[str, list[LaneKey]] = {}
-        for webhook_id, scheme, token, until in self._rows_of(_signing_keys, list(webhook_ids)):
-            found.setdefault(webhook_id, []).append(LaneKey(scheme, token, until))
+        for webhook_id, *key in self._rows_of(_signing_keys, list(webhook_ids)):
+            found.setdefault(webhook_id, []).append(LaneKey(*key))
         return found
 
     def _pick(self, locked: Sequence[LockedLane], terms: ClaimTerms) -> Sequence[Row]:

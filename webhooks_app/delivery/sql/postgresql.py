@@ -292,7 +292,7 @@ def _lane(values: dict[str, Any], terms: ClaimTerms, next_slot_at: datetime | No
     webhook = {name: values[name] for name in WEBHOOK_FIELDS}
     for name in ("deleted_at", "paused_at"):
         webhook[name] = _read_moment(webhook[name])
-    keys = [LaneKey(scheme, token, _read_moment(until)) for scheme, token, until in values["keys"] or ()]
+    keys = [LaneKey(scheme, token, *map(_read_moment, times)) for scheme, token, *times in values["keys"] or ()]
     if webhook["owner_id"] is not None:
         webhook["owner_id"] = _OWNER_KEY.to_python(webhook["owner_id"])
     webhook_id = f"wh_{webhook.pop('id').replace('-', '')}"
