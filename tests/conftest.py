@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any, TypeVar
 
+import hypothesis
 import pytest
 from django.utils import translation
 
@@ -20,6 +21,10 @@ from .support.servers import rabbitmq, redis
 from .support.servers.process import ServerMissingError
 
 Server = TypeVar("Server")
+
+# Each run tries new examples. A failing one is printed, and stays in no file that would repeat it in later runs.
+hypothesis.settings.register_profile("tests", database=None, print_blob=True)
+hypothesis.settings.load_profile("tests")
 
 
 @pytest.hookimpl(trylast=True)

@@ -42,6 +42,10 @@ class FakeWorker:
         holder = self.slots._webhooks[webhook]
         return 0 if holder.is_slow else 2 if holder.is_fast else 1
 
+    def has_result(self, webhook: str) -> bool:
+        """Return True if a request to the webhook has ended, or its pace is known from another worker."""
+        return self.slots._webhooks[webhook].is_fast is not None
+
     def room(self, webhook: str) -> int:
         """Return how many requests to the webhook may start now."""
         asks = self.slots.asks([webhook], MANY)
