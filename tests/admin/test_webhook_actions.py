@@ -288,6 +288,30 @@ def test_an_old_secret_is_expired(superuser: Page, webhook: Webhook) -> None:
     assert Webhook.objects.get().previous_secret_until is None
 
 
+@pytest.mark.parametrize(
+    ("action", "message", "signs_new"),
+    [
+        ("activate_secret", "Activated the new secret.", True),
+        ("withdraw_secret", "Withdrew the new secret.", False),
+    ],
+)
+def test_a_prepared_secret_is_activated_or_withdrawn(
+    superuser: Page, webhook: Webhook, action: str, message: str, signs_new: bool
+) -> None:
+    shown = superuser.act("rotate_secret", webhook, confirmed=True, start="prepared")
+    prepared = Webhook.objects.get()
+    new = prepared.prepared_key("native").key
+    assert prepared.secret == SECRET
+    assert shows(shown, new)
+    assert "/withdraw_secret/" in text(superuser.get("webhook", "change", webhook.pk))
+
+    answer = superuser.act(action, webhook, confirmed=True)
+
+    assert shown_messages(answer) == [message]
+    assert Webhook.objects.get().secret == (new if signs_new else SECRET)
+    assert "/withdraw_secret/" not in text(superuser.get("webhook", "change", webhook.pk))
+
+
 def test_secrets_are_rotated_one_at_a_time(superuser: Page, new_webhook: Callable[..., Webhook]) -> None:
     webhooks = [new_webhook(None), new_webhook(None)]
 

@@ -52,10 +52,29 @@ def test_an_overlap_is_ended(run: Run, webhook: Webhook) -> None:
 
 
 @pytest.mark.parametrize(
+    ("option", "note", "signs_new"),
+    [("--activate", "The new key is active.", True), ("--withdraw", "The new key is withdrawn.", False)],
+)
+def test_a_prepared_key_is_activated_or_withdrawn(
+    run: Run, webhook: Webhook, option: str, note: str, signs_new: bool
+) -> None:
+    prepared = run("rotate_webhook_secret", webhook.pk, "--activate-in-hours", "2")
+    assert Webhook.objects.get().secret == SECRET
+    assert "The old key signs as before until" in prepared.stderr
+
+    notes = [run("rotate_webhook_secret", webhook.pk, option).stderr for _ in range(2)]
+
+    assert Webhook.objects.get().secret == (prepared.stdout.strip() if signs_new else SECRET)
+    assert note in notes[0]
+    assert "There is no prepared key." in notes[1]
+
+
+@pytest.mark.parametrize(
     ("options", "problem"),
     [
         pytest.param(["--scheme", "standard"], "scheme that has keys of its own", id="scheme without keys"),
         pytest.param(["--overlap-hours", "169"], "must be 0 to 168", id="long overlap"),
+        pytest.param(["--activate-in-hours", "169"], "must be 0 to 168", id="late activation"),
     ],
 )
 def test_an_invalid_rotation_is_refused(run: Run, webhook: Webhook, options: list[str], problem: str) -> None:

@@ -211,6 +211,34 @@ def test_a_rotation_shows_the_new_secret_once(amina: Customer) -> None:
     assert Webhook.objects.get(pk=webhook.pk).previous_secret_until is None
 
 
+def test_a_prepared_secret_signs_after_its_activation(amina: Customer) -> None:
+    before = amina.webhook.secret
+
+    shown = text(amina.post("webhook-rotate", amina.webhook.pk, start="prepared", overlap_hours="2"))
+
+    prepared = Webhook.objects.get(pk=amina.webhook.pk)
+    new = prepared.prepared_key("native").key
+    assert prepared.secret == before
+    assert new in shown
+    page = text(amina.get("webhook", prepared.pk))
+    assert all(words in page for words in ("New secret is activated", "Activate the new secret", "Withdraw"))
+
+    assert "The new secret is active." in text(amina.post("webhook-action", prepared.pk, "activate-new-secret"))
+    active = Webhook.objects.get(pk=prepared.pk)
+    assert (active.secret, active.previous_key("native").key) == (new, before)
+    assert "Withdraw" not in text(amina.get("webhook", prepared.pk))
+
+
+def test_a_prepared_secret_is_withdrawn(amina: Customer) -> None:
+    before = amina.webhook.secret
+    amina.post("webhook-rotate", amina.webhook.pk, start="prepared")
+
+    amina.post("webhook-action", amina.webhook.pk, "withdraw-new-secret")
+
+    webhook = Webhook.objects.get(pk=amina.webhook.pk)
+    assert (webhook.secret, webhook.prepared_key("native")) == (before, None)
+
+
 @pytest.mark.parametrize(
     ("action", "status", "words"),
     [
