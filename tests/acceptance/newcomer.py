@@ -7,7 +7,10 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
+
+import requests
 
 from ..support.servers.process import free_port
 from ..support.waiting import wait_until
@@ -16,6 +19,16 @@ ROOT = Path(__file__).parents[2]
 FENCE = re.compile(
     r"(?P<mark><!-- test: not run here -->\n)?```(?P<language>python|html|sh)\n(?P<code>.*?)```", re.DOTALL
 )
+
+
+SAVE_AGAIN_SECONDS = 15
+
+
+def is_served(url: str) -> bool:
+    try:
+        return requests.get(url, timeout=10).status_code == 200
+    except requests.RequestException:
+        return False
 
 
 class Newcomer:
@@ -90,6 +103,23 @@ class Newcomer:
 
     def seen(self) -> str:
         return self.log.read_text(errors="replace")
+
+    def wait_until_served(self, url: str) -> None:
+        """Wait for a page of the development server, which misses changes of files while it restarts.
+
+        The files are therefore saved again if the page is still missing after some time.
+        """
+        saved_at = time.monotonic()
+
+        def is_there() -> bool:
+            nonlocal saved_at
+            if time.monotonic() > saved_at + SAVE_AGAIN_SECONDS:
+                saved_at = time.monotonic()
+                for path in self.project.rglob("*.py"):
+                    path.touch()
+            return is_served(url)
+
+        wait_until(is_there, self.seen, timeout_seconds=120)
 
     def wait_for(self, text: str, times: int = 1) -> None:
         wait_until(lambda: self.seen().count(text) >= times, self.seen)

@@ -16,7 +16,6 @@ from webhooks_app.conf import Settings
 from ..acceptance.newcomer import FENCE, Newcomer
 from ..support.missing import skip_without
 from ..support.servers.process import ServerMissingError, free_port, program
-from ..support.waiting import wait_until
 from .pages import DOCS, blocks
 
 QUICKSTART = (DOCS / "start" / "quickstart.md").read_text()
@@ -43,9 +42,9 @@ def test_the_first_delivery_arrives_by_the_page_alone(tmp_path: Path) -> None:
         for match in FENCE.finditer(CUSTOMERS_PAGES):
             newcomer.follow(match)
             if "set_password" in match["code"]:
-                wait_until(lambda: is_served(f"{service}/webhooks/"), newcomer.seen)
+                newcomer.wait_until_served(f"{service}/webhooks/")
         with requests.Session() as browser:
-            assert "invoice.paid" in deliveries_of_alice(browser, service)
+            assert "invoice.paid" in deliveries_of_alice(newcomer, browser, service)
             (framed,) = re.findall('<iframe src="([^"]+)"', browser.get(f"{service}/integrations/", timeout=10).text)
         page = requests.get(framed, headers={"Sec-Fetch-Dest": "iframe"}, timeout=10)
         assert page.status_code == 200
@@ -61,21 +60,14 @@ def test_the_first_delivery_arrives_by_the_page_alone(tmp_path: Path) -> None:
     assert not re.search(r"webhooks_app\.(?!W014)[WE]\d|database is locked|Traceback", newcomer.seen()), newcomer.seen()
 
 
-def deliveries_of_alice(browser: requests.Session, service: str) -> str:
+def deliveries_of_alice(newcomer: Newcomer, browser: requests.Session, service: str) -> str:
     """Log in and return the page with the deliveries, after the development server has restarted with it."""
-    wait_until(lambda: is_served(f"{service}/event-types/"))  # the last change of the URLs
+    newcomer.wait_until_served(f"{service}/event-types/")  # the last change of the URLs
     login = browser.get(f"{service}/webhooks/", timeout=10)
     form = {"username": "alice", "password": "a password of alice"}
     token = browser.cookies["csrftoken"]
     overview = browser.post(login.url, {**form, "csrfmiddlewaretoken": token}, timeout=10)
     return browser.get(f"{overview.url}deliveries/", timeout=10).text
-
-
-def is_served(url: str) -> bool:
-    try:
-        return requests.get(url, timeout=10).status_code == 200
-    except requests.RequestException:
-        return False
 
 
 def test_the_page_includes_the_hardened_units_of_a_project_without_celery() -> None:
