@@ -316,6 +316,7 @@ TEMPLATES: Mapping[str, str | Counted] = {
     "webhook_deleted": gettext_noop("Webhook %(id)s is deleted."),
     "webhook_not_kept": gettext_noop("Webhook %(id)s is no longer kept: its retention ended."),
     "webhook_already_paused": gettext_noop("Webhook %(id)s is already paused."),
+    "webhook_already_verified": gettext_noop("Webhook %(id)s is verified already. Its events are sent."),
     "webhook_not_paused": gettext_noop("Webhook %(id)s is not paused."),
     "webhook_not_subscribed": gettext_noop("Webhook %(id)s is not subscribed to: %(types)s."),
     "too_many_replays": gettext_noop(

@@ -270,6 +270,22 @@ def test_an_action_that_came_too_late_is_explained(amina: Customer) -> None:
     assert "webhooks-message-error" in text(answer)
 
 
+def test_a_tab_from_before_the_verification_stops_no_events(amina: Customer) -> None:
+    asked = amina.client.get(amina.url("webhook-action", amina.webhook.pk, "verify"), follow=True)
+    answer = amina.post("webhook-action", amina.webhook.pk, "verify")
+
+    assert "does not apply to it now" in text(asked)
+    assert "is verified already. Its events are sent." in text(answer)
+    assert Webhook.objects.get(pk=amina.webhook.pk).status == "active"
+
+
+@pytest.mark.parametrize("action", ["enable", "resume", "withdraw-new-secret"])
+def test_an_action_that_is_not_offered_is_not_asked_about(amina: Customer, action: str) -> None:
+    asked = amina.client.get(amina.url("webhook-action", amina.webhook.pk, action), follow=True)
+
+    assert "does not apply to it now" in text(asked)
+
+
 def test_a_disabled_webhook_is_enabled_by_a_new_verification(amina: Customer) -> None:
     amina.post("webhook-action", amina.webhook.pk, "disable")
 

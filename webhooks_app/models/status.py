@@ -100,6 +100,11 @@ class StatusRules(BaseModel):
         if self.status == self.Status.DISABLED:
             raise AlreadyInStateError(ReasonText("webhook_already_disabled", id=self.id))
 
+    def require_unverified(self) -> None:
+        """Raise AlreadyInStateError for an active webhook, whose events another verification would hold."""
+        if self.status == self.Status.ACTIVE:
+            raise AlreadyInStateError(ReasonText("webhook_already_verified", id=self.id))
+
     def require_sendable(self) -> None:
         """Raise WebhookStateError if events cannot be queued for the webhook."""
         self.require_testable()

@@ -82,13 +82,18 @@ def delete(webhook: Webhook, *, actor: BaseActor, reason: str = "") -> None:
         webhook.soft_delete(reason)
 
 
-def start_verification(webhook: Webhook, *, actor: BaseActor) -> Delivery:
+def start_verification(webhook: Webhook, *, actor: BaseActor, again: bool = True) -> Delivery:
     """Hold the webhook's events and queue a handshake; an earlier handshake becomes ineffective.
 
-    Raises WebhookStateError for a deleted, disabled or paused webhook, RateLimitedError and LimitsUnavailableError.
+    Without ``again``, an active webhook is left as it is: the page may have been opened before the verification.
+
+    Raises WebhookStateError for a deleted, disabled or paused webhook, AlreadyInStateError for an active one without
+    ``again``, RateLimitedError and LimitsUnavailableError.
     """
     with performing(VERIFY_WEBHOOK, webhook, actor):
         webhook.require_testable()
+        if not again:
+            webhook.require_unverified()
         webhook.require_running()
         limit_verification(webhook, actor=actor)
         with webhook.auditing(Action.VERIFICATION_STARTED):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from django.utils.translation import gettext_lazy as _
@@ -42,7 +43,7 @@ ACTIONS = {
     "verify": Action(
         _("Verify"),
         _("The verification has started."),
-        lifecycle.start_verification,
+        partial(lifecycle.start_verification, again=False),
         VERIFY_WEBHOOK,
         lambda webhook: webhook.is_running and webhook.status != Status.ACTIVE,
         WEBHOOK["verify"],

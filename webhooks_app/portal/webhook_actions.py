@@ -6,7 +6,7 @@ import shlex
 from typing import Any
 
 from django.contrib import messages
-from django.http import Http404, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.translation import gettext_lazy as _
 
 from ..models import Delivery, Webhook
@@ -36,6 +36,15 @@ class ActionPage(ConfirmationPage):
     """The confirmation of an action."""
 
     section = "webhooks"
+
+    def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        webhook, action = self.find_webhook(), self.action
+        self.actor.require(action.right, self.owner.pk)
+        if action.is_offered(webhook):
+            return super().get(request, *args, **kwargs)
+        words = _("The webhook has changed: “%(action)s” does not apply to it now.")
+        messages.error(request, words % {"action": action.label}, fail_silently=True)
+        return redirect(self.url("webhook", webhook.pk))
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         webhook, action = self.find_webhook(), self.action
