@@ -23,7 +23,8 @@ from .support.servers.process import ServerMissingError
 Server = TypeVar("Server")
 
 # Each run tries new examples. A failing one is printed, and stays in no file that would repeat it in later runs.
-hypothesis.settings.register_profile("tests", database=None, print_blob=True)
+# In CI, Hypothesis would by default try the same ones in each run. A deadline for each example would depend on load.
+hypothesis.settings.register_profile("tests", database=None, print_blob=True, derandomize=False, deadline=None)
 hypothesis.settings.load_profile("tests")
 
 

@@ -175,12 +175,13 @@ class Sharing(RuleBasedStateMachine):
         webhook = self.any_webhook(data)
         if all(claim.webhook_id == webhook for claim in self.claims):
             self.worker.end(self.worker.begin(webhook, 1), 0.1 if is_fast else 30)
+            before = len(self.claims)
             for _ in range(self.window):  # a slow one at most doubles
                 self.claims += self.worker.begin(webhook)
             if self.worker.has_result(webhook):
                 assert len(self.claims) >= self.window / 4
-            else:
-                assert len(self.claims) == 1
+            else:  # of a new webhook one is open, and of one with a new URL those that it had
+                assert len(self.claims) == before
 
     @rule(data=st.data(), is_fast=st.sampled_from(PACES))
     def a_pace_counts_against_no_other_webhook(self, data, is_fast):
@@ -233,6 +234,17 @@ def test_a_sole_webhook_has_one_request_until_its_first_result(clock, window):
     assert worker.begin("webhook") == []
     worker.end(first, 0.1)
     assert len(worker.begin("webhook")) >= window / 4
+
+
+@pytest.mark.parametrize("window", [5, 7, 8, 16, 64])
+def test_a_sole_webhook_with_a_new_url_gets_no_further_request_before_a_result(clock, window):
+    worker = FakeWorker(clock, window, cap=MANY)
+    worker.know("webhook", is_fast=True)
+    assert len(worker.begin("webhook")) > 1
+
+    worker.slots.refresh([("webhook", None)])
+
+    assert worker.begin("webhook") == []
 
 
 def begin_and_become_late(worker, owner, webhooks, *, is_fast, each=50):
