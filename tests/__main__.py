@@ -1,9 +1,9 @@
 """Run the tests on every database that this machine has, one after the other, and add up the results.
 
 ``--part=quick`` runs the tests of ``make test``: everything on SQLite that needs no process of its own, and on
-PostgreSQL what differs between databases. Each run is an ordinary ``pytest`` with the arguments that it prints. A test
-that fails runs again; if it passes then, it is reported as unsteady, and the run fails unless ``--retry`` forgives it.
-With ``CI`` in the environment a skipped test, a missing server and an unsteady test are failures.
+PostgreSQL what differs between databases. Each run is an ordinary ``pytest`` with the arguments that it prints. Up to
+ten tests that fail run again, alone. One that passes then is unsteady: it is named, and the run fails, unless
+``--retry`` forgives it. With ``CI`` in the environment a skipped test and a missing server are failures.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ from .support.servers.process import ServerMissingError
 PROCESSES = {"quick": 4, "rest": 6, "all": 6}
 """The longer tests mostly wait, so more processes than cores are faster."""
 
+REPEATED = 10
+"""If more tests fail, it is not by chance, and none of them runs again."""
+
 QUICK_ON = ("sqlite", "postgresql")
 
 
@@ -34,17 +37,17 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests", allow_abbrev=False)
     parser.add_argument("--database", choices=tuple(DATABASES), help="default: each whose server this machine has")
     parser.add_argument("--part", choices=tuple(PROCESSES), default="all", help="default: %(default)s")
-    parser.add_argument("--retry", action="store_true", help="forgive tests that pass at their second run")
+    parser.add_argument("--retry", action="store_true", help="forgive tests that fail beside others and pass alone")
     own, rest = parser.parse_known_args(arguments)
     is_ci = bool(os.environ.get("CI"))
     names, missing = _look_for_servers(own.database, own.part, is_ci=is_ci)
     tallies = {name: _run(name, own.part, rest) for name in names}
     print("", *_summary(tallies, missing, own.part), sep="\n")
-    return exit_status(tallies.values(), missing, is_ci=is_ci, forgives=own.retry and not is_ci)
+    return exit_status(tallies.values(), missing, is_ci=is_ci, forgives=own.retry)
 
 
 def exit_status(tallies: Any, missing: Mapping[str, str], *, is_ci: bool, forgives: bool) -> int:
-    """Return 0 if every test passed at its first run and, in CI, none was skipped and no server is missing."""
+    """Return 0 if every test passed beside the others and, in CI, none was skipped and no server is missing."""
     bad = any(tally["failed"] or (tally["unsteady"] and not forgives) for tally in tallies)
     return int(bad or (is_ci and (bool(missing) or any(tally["skipped"] for tally in tallies))))
 
@@ -68,16 +71,28 @@ def _look_for_servers(chosen: str | None, part: str, *, is_ci: bool) -> tuple[li
 
 
 def _run(database: str, part: str, options: Sequence[str]) -> dict[str, Any]:
+    """Run the tests on a database, and the failed ones once more, alone."""
+    chosen = [f"--database={database}", f"--part={part}", "--override-ini", f"cache_dir=.pytest_cache/{database}"]
+    beside = [f"--numprocesses={PROCESSES[part]}", "--dist=load" if part == "quick" else "--maxschedchunk=1"]
+    tally = _run_pytest([*chosen, *beside, *options])
+    if 0 < len(tally["failed"]) <= REPEATED:
+        alone = _run_pytest([*chosen, *options, "--last-failed", "--last-failed-no-failures=none"])
+        if alone["passed"] + len(alone["failed"]) >= len(tally["failed"]):  # else it ended early, or ran others
+            tally["unsteady"] = [name for name in tally["failed"] if name not in alone["failed"]]
+            tally["failed"] = alone["failed"]
+            tally["passed"] += len(tally["unsteady"])
+    return tally
+
+
+def _run_pytest(options: Sequence[str]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory, "tally.json")
-        choice = [f"--database={database}", f"--part={part}"]
-        side_by_side = [f"--numprocesses={PROCESSES[part]}", "--maxschedchunk=1" if part != "quick" else "--dist=load"]
-        command = ["pytest", "--quiet", *choice, *side_by_side, "--reruns=1", *options]
+        command = ["pytest", "--quiet", *options]
         print(f"\n{shlex.join(command)}", flush=True)
         done = subprocess.run([sys.executable, "-m", *command, f"--tally={path}"], check=False)
         tally = json.loads(path.read_text()) if path.exists() else {}
     tally = {"passed": 0, "failed": [], "unsteady": [], "skipped": [], **tally}
-    if done.returncode not in (0, 1):
+    if done.returncode not in (0, 1) or (done.returncode == 1 and not tally["failed"]):
         tally["failed"].append(f"pytest ended with status {done.returncode}")
     return tally
 
@@ -85,7 +100,9 @@ def _run(database: str, part: str, options: Sequence[str]) -> dict[str, Any]:
 def _summary(tallies: Mapping[str, dict[str, Any]], missing: Mapping[str, str], part: str) -> Iterator[str]:
     for name in tallies:
         yield from (f"  failed   {name}: {line}" for line in tallies[name]["failed"])
-        yield from (f"  unsteady {name}: {line} failed at first and passed again" for line in tallies[name]["unsteady"])
+        yield from (
+            f"  unsteady {name}: {line} failed beside others and passed alone" for line in tallies[name]["unsteady"]
+        )
         yield from (f"  skipped  {name}: {n} × {line}" for line, n in Counter(tallies[name]["skipped"]).items())
     yield from (f"  left out {name}: {reason}" for name, reason in missing.items())
     if part == "quick":

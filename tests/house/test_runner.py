@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.__main__ import _look_for_servers, exit_status
+from tests.__main__ import _look_for_servers, _run, exit_status
 from tests.support.databases import DATABASES
 from tests.support.parts import DIFFERS, LONGER, TESTS
 from tests.support.servers.process import ServerMissingError
@@ -33,16 +30,18 @@ def test_is_unsteady():
 """
 
 
-def test_every_outcome_is_in_the_tally(tmp_path: Path) -> None:
+def test_what_fails_beside_others_and_passes_alone_is_unsteady(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "test_toy.py").write_text(TOY)
-    (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    options = ["-p", "tests.support.parts", "-p", "tests.support.databases", "-p", "no:django", "--reruns=1"]
-    command = [sys.executable, "-m", "pytest", *options, "--tally=tally.json", f"--rootdir={tmp_path}"]
+    plugins = ("tests.support.parts", "tests.support.databases", "no:django")
+    (tmp_path / "pytest.ini").write_text(f"[pytest]\naddopts = {' '.join(f'-p {name}' for name in plugins)}\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(TESTS.parent))
 
-    environment = {"PYTHONPATH": str(TESTS.parent), "PATH": ""}
-    subprocess.run(command, check=False, capture_output=True, cwd=tmp_path, env=environment)
+    tally = _run("sqlite", "all", [])
 
-    assert json.loads((tmp_path / "tally.json").read_text()) == {
+    assert tally == {
         "passed": 2,
         "failed": ["test_toy.py::test_fails", "test_toy.py::test_has_no_fixture"],
         "unsteady": ["test_toy.py::test_is_unsteady"],
@@ -55,7 +54,7 @@ def test_every_outcome_is_in_the_tally(tmp_path: Path) -> None:
     [
         pytest.param({}, {}, True, False, 0, id="everything passed"),
         pytest.param({"failed": ["test"]}, {}, False, True, 1, id="one failed"),
-        pytest.param({"unsteady": ["test"]}, {}, False, False, 1, id="one passed at its second run"),
+        pytest.param({"unsteady": ["test"]}, {}, False, False, 1, id="one passed only alone"),
         pytest.param({"unsteady": ["test"]}, {}, False, True, 0, id="a developer forgives it"),
         pytest.param({"skipped": ["no server"]}, {"mariadb": "not found"}, False, False, 0, id="a server is missing"),
         pytest.param({"skipped": ["no server"]}, {}, True, False, 1, id="CI skips a test"),

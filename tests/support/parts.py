@@ -95,14 +95,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if path is None:
         return
     stats = terminalreporter.stats
-    names = {name: [report.nodeid for report in stats.get(name, [])] for name in ("failed", "error", "rerun")}
-    failed = list(dict.fromkeys([*names["failed"], *names["error"]]))
-    tally = {
-        "passed": len(stats.get("passed", [])),
-        "failed": failed,
-        "unsteady": [name for name in dict.fromkeys(names["rerun"]) if name not in failed],
-        "skipped": list(_reasons(stats.get("skipped", []))),
-    }
+    failed = dict.fromkeys(report.nodeid for name in ("failed", "error") for report in stats.get(name, []))
+    skipped = list(_reasons(stats.get("skipped", [])))
+    tally = {"passed": len(stats.get("passed", [])), "failed": list(failed), "skipped": skipped}
     path.write_text(json.dumps(tally))
 
 
