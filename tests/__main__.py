@@ -1,4 +1,4 @@
-"""Run the tests on every database that this machine has, one after the other, and add up the results.
+"""Run the tests on every database that this machine has, and add up the results.
 
 ``--part=quick`` runs the tests of ``make test``: everything on SQLite that needs no process of its own, and on
 PostgreSQL what differs between databases. Each run is an ordinary ``pytest`` with the arguments that it prints. Up to
@@ -17,6 +17,8 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +26,15 @@ from .support.databases import DATABASES
 from .support.parts import LONGER
 from .support.servers.process import ServerMissingError
 
-PROCESSES = {"quick": 4, "rest": 6, "all": 6}
-"""The longer tests mostly wait, so more processes than cores are faster."""
+PROCESSES = {"sqlite": 3, "postgresql": 3, "mariadb": 2}
+"""The longer tests mostly wait, so the databases run side by side, with more processes than cores."""
+PROCESSES_ALONE = 4
 
 REPEATED = 10
 """If more tests fail, it is not by chance, and none of them runs again."""
+
+NO_TESTS = 5
+"""The status of pytest if none of the tests runs on this database."""
 
 QUICK_ON = ("sqlite", "postgresql")
 
@@ -36,12 +42,16 @@ QUICK_ON = ("sqlite", "postgresql")
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests", allow_abbrev=False)
     parser.add_argument("--database", choices=tuple(DATABASES), help="default: each whose server this machine has")
-    parser.add_argument("--part", choices=tuple(PROCESSES), default="all", help="default: %(default)s")
+    parser.add_argument("--part", choices=("quick", "rest", "all"), default="all", help="default: %(default)s")
     parser.add_argument("--retry", action="store_true", help="forgive tests that fail beside others and pass alone")
     own, rest = parser.parse_known_args(arguments)
     is_ci = bool(os.environ.get("CI"))
     names, missing = _look_for_servers(own.database, own.part, is_ci=is_ci)
-    tallies = {name: _run(name, own.part, rest) for name in names}
+    are_beside = own.part != "quick" and len(names) > 1
+    with ThreadPoolExecutor(len(names) if are_beside else 1) as pool:
+        run = partial(_run, part=own.part, options=rest, processes=PROCESSES if are_beside else {})
+        tallies = dict(zip(names, pool.map(run, names), strict=True))
+    tallies = {name: _repeat_failed(name, tally, own.part, rest) for name, tally in tallies.items()}
     print("", *_summary(tallies, missing, own.part), sep="\n")
     return exit_status(tallies.values(), missing, is_ci=is_ci, forgives=own.retry)
 
@@ -70,29 +80,39 @@ def _look_for_servers(chosen: str | None, part: str, *, is_ci: bool) -> tuple[li
     return [name for name in names if name not in missing], missing
 
 
-def _run(database: str, part: str, options: Sequence[str]) -> dict[str, Any]:
-    """Run the tests on a database, and the failed ones once more, alone."""
+def _run(database: str, *, part: str, options: Sequence[str], processes: Mapping[str, int]) -> dict[str, Any]:
+    number = processes.get(database, PROCESSES_ALONE)
+    order = "--dist=load" if part == "quick" else "--maxschedchunk=1"
+    return _run_pytest(database, part, [f"--numprocesses={number}", order, *options])
+
+
+def _repeat_failed(database: str, tally: dict[str, Any], part: str, options: Sequence[str]) -> dict[str, Any]:
+    """Run the failed tests of a database once more, alone. Return the tally of both runs."""
+    failed = tally["failed"]
+    if not 0 < len(failed) <= REPEATED:
+        return tally
+    alone = _run_pytest(database, part, [*options, "--last-failed", "--last-failed-no-failures=none"])
+    if alone["passed"] + len(alone["failed"]) < len(failed):  # it ended early
+        return tally
+    unsteady = [name for name in failed if name not in alone["failed"]]
+    passed = tally["passed"] + len(unsteady)
+    return {**tally, "passed": passed, "failed": alone["failed"], "unsteady": unsteady}
+
+
+def _run_pytest(database: str, part: str, options: Sequence[str]) -> dict[str, Any]:
     chosen = [f"--database={database}", f"--part={part}", "--override-ini", f"cache_dir=.pytest_cache/{database}"]
-    beside = [f"--numprocesses={PROCESSES[part]}", "--dist=load" if part == "quick" else "--maxschedchunk=1"]
-    tally = _run_pytest([*chosen, *beside, *options])
-    if 0 < len(tally["failed"]) <= REPEATED:
-        alone = _run_pytest([*chosen, *options, "--last-failed", "--last-failed-no-failures=none"])
-        if alone["passed"] + len(alone["failed"]) >= len(tally["failed"]):  # else it ended early, or ran others
-            tally["unsteady"] = [name for name in tally["failed"] if name not in alone["failed"]]
-            tally["failed"] = alone["failed"]
-            tally["passed"] += len(tally["unsteady"])
-    return tally
-
-
-def _run_pytest(options: Sequence[str]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory, "tally.json")
-        command = ["pytest", "--quiet", *options]
+        command = ["pytest", "--quiet", *chosen, *options]
         print(f"\n{shlex.join(command)}", flush=True)
-        done = subprocess.run([sys.executable, "-m", *command, f"--tally={path}"], check=False)
+        command = [sys.executable, "-m", *command, f"--tally={path}"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as done:
+            assert done.stdout
+            for line in done.stdout:
+                print(f"{database:>10} │ {line}", end="", flush=True)
         tally = json.loads(path.read_text()) if path.exists() else {}
     tally = {"passed": 0, "failed": [], "unsteady": [], "skipped": [], **tally}
-    if done.returncode not in (0, 1) or (done.returncode == 1 and not tally["failed"]):
+    if done.returncode not in (0, 1, NO_TESTS) or (done.returncode == 1 and not tally["failed"]):
         tally["failed"].append(f"pytest ended with status {done.returncode}")
     return tally
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.__main__ import _look_for_servers, _run, exit_status
+from tests.__main__ import _look_for_servers, _repeat_failed, _run_pytest, exit_status
 from tests.support.databases import DATABASES
 from tests.support.parts import DIFFERS, LONGER, TESTS
 from tests.support.servers.process import ServerMissingError
@@ -39,7 +39,7 @@ def test_what_fails_beside_others_and_passes_alone_is_unsteady(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(TESTS.parent))
 
-    tally = _run("sqlite", "all", [])
+    tally = _repeat_failed("sqlite", _run_pytest("sqlite", "all", []), "all", [])
 
     assert tally == {
         "passed": 2,
