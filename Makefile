@@ -43,13 +43,13 @@ test-all: $(INSTALLED) ## Run all tests, on every database and broker of this ma
 
 test-newer: ## Run the tests on SQLite with a newer Python and Django 6.0, 6.1 and the next one, in .venv-newer (PYTHON=python3.12 …)
 	@$(MAKE) --no-print-directory VENV=$(NEWER) $(NEWER)/.installed
-	$(NEWER)/bin/python -m tests --database=sqlite --quiet $(ON_ONE_DJANGO:%=--ignore=tests/%) $(DJANGO_S:%=--ignore=tests/%)
+	$(NEWER)/bin/python -m tests --database=sqlite $(if $(RETRY),--retry) --quiet $(ON_ONE_DJANGO:%=--ignore=tests/%) $(DJANGO_S:%=--ignore=tests/%)
 	$(NEWER)/bin/pip install --quiet --no-compile --target $(NEWER)/django-6.1 --no-deps --upgrade $(DJANGO_6_1)
-	PYTHONPATH=$(NEWER)/django-6.1 $(NEWER)/bin/python -m tests --database=sqlite --quiet \
+	PYTHONPATH=$(NEWER)/django-6.1 $(NEWER)/bin/python -m tests --database=sqlite $(if $(RETRY),--retry) --quiet \
 		--ignore=tests/api/test_contract.py $(DJANGO_S:%=tests/%) tests/hosts
 	@if $(NEWER)/bin/pip install --quiet --no-compile --pre --target $(NEWER)/django-next --no-deps --upgrade \
 		"$(DJANGO_NEXT)" 2>/dev/null; \
-	then PYTHONPATH=$(NEWER)/django-next $(NEWER)/bin/python -m tests --database=sqlite --quiet \
+	then PYTHONPATH=$(NEWER)/django-next $(NEWER)/bin/python -m tests --database=sqlite $(if $(RETRY),--retry) --quiet \
 		--ignore=tests/api/test_contract.py $(DJANGO_S:%=tests/%) tests/hosts; \
 	else echo "There is no $(DJANGO_NEXT) yet."; fi
 
