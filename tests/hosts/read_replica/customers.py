@@ -91,6 +91,8 @@ def path_of(subject, route, more):
 
 
 def row(subject, route, more, beginning):
+    if route == "webhook-action" and more == "verify":
+        return subject.unverified.pk
     if route == "webhook-action" and more in STATES | {"expire-old-secret": None}:
         return STATES[more.replace("expire-old-secret", "revoke_previous_secret")](subject).pk
     if route == "replay-step":

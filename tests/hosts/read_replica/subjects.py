@@ -39,6 +39,12 @@ class Subject:
         return AuditEntry.objects.filter(subject=self.paused.pk).latest("pk")
 
     @property
+    def unverified(self):
+        webhook = self.webhook
+        webhook.await_verification()
+        return webhook
+
+    @property
     def disabled(self):
         self.webhook.disable("By hand.")
         return self.webhook
