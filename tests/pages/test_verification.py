@@ -27,7 +27,7 @@ HEADINGS = {"python": "Python", "javascript": "JavaScript", "php": "PHP", "go": 
 class OwnNames(NativeSignature):
     name = "own"
     signature_header = "Acme-Signature"
-    header_names = ("Acme-Signature", "Acme-Timestamp", "Acme-Event", "Acme-Before")
+    header_names = ("Acme-Signature", "Acme-Timestamp", "Acme-Event", "Acme-Before", "Acme-After")
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -93,6 +93,6 @@ def test_the_code_for_other_headers_verifies_with_them(language: str, tmp_path: 
 def test_the_function_for_other_headers_reads_them(
     language: str, answers: Callable[..., list[bool]], tmp_path: Path
 ) -> None:
-    signature, timestamp, _event, previous = OwnNames.header_names
+    signature, timestamp, _event, previous, _next = OwnNames.header_names
 
     assert answers(tmp_path, code_in(language, OwnNames()), (timestamp, signature, previous)) == expected()
