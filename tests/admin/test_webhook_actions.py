@@ -303,13 +303,15 @@ def test_a_prepared_secret_is_activated_or_withdrawn(
     new = prepared.prepared_key("native").key
     assert prepared.secret == SECRET
     assert shows(shown, new)
-    assert "/withdraw_secret/" in text(superuser.get("webhook", "change", webhook.pk))
+    page = text(superuser.get("webhook", "change", webhook.pk))
+    assert all(words in page for words in ("/withdraw_secret/", "New secret is activated"))
 
     answer = superuser.act(action, webhook, confirmed=True)
 
     assert shown_messages(answer) == [message]
     assert Webhook.objects.get().secret == (new if signs_new else SECRET)
-    assert "/withdraw_secret/" not in text(superuser.get("webhook", "change", webhook.pk))
+    page = text(superuser.get("webhook", "change", webhook.pk))
+    assert not [words for words in ("/withdraw_secret/", "New secret is activated") if words in page]
 
 
 def test_secrets_are_rotated_one_at_a_time(superuser: Page, new_webhook: Callable[..., Webhook]) -> None:

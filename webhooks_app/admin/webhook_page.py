@@ -85,7 +85,7 @@ def sections(request: HttpRequest) -> list[Section]:
 def head(request: HttpRequest, webhook: Webhook, facts: list[Fact], *, site: str) -> Context:
     """Return the state of a webhook with its reason, its URL and its latest results."""
     found = WebhookHealth.of(webhook) or WebhookHealth(webhook=webhook)
-    standing = Standing.of(webhook)
+    standing, activates_at = Standing.of(webhook), webhook.secret_activates_at
     failures = deliveries_url(site=site, webhook=webhook.pk, state__exact=Delivery.State.GIVEN_UP)
     results = [
         Fact(_("Last success"), found.last_success_at and moment(found.last_success_at)),
@@ -94,6 +94,7 @@ def head(request: HttpRequest, webhook: Webhook, facts: list[Fact], *, site: str
             found.last_given_up_at and moment(found.last_given_up_at),
             url=failures if shows_deliveries(request) else "",
         ),
+        Fact(_("New secret is activated"), activates_at and moment(activates_at)),
     ]
     return {
         "standing": standing,
