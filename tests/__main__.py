@@ -126,7 +126,8 @@ def _summary(tallies: Mapping[str, dict[str, Any]], missing: Mapping[str, str], 
         yield from (f"  skipped  {name}: {n} × {line}" for line, n in Counter(tallies[name]["skipped"]).items())
     yield from (f"  left out {name}: {reason}" for name, reason in missing.items())
     if part == "quick":
-        yield "  left out MariaDB, and tests with: " + "; ".join(LONGER)
+        others = [name for name in DATABASES if name not in {**tallies, **missing}]
+        yield f"  left out {', '.join([*others, *LONGER])}"
         yield "  `make test-all` runs everything."
     for name, tally in tallies.items():
         yield f"{name}: {_sums([tally])}"

@@ -49,7 +49,7 @@ DIFFERS = (
     *(f"delivery/test_{name}.py" for name in ("limits", "lock_order", "order", "queue", "recording")),
     *(f"emission/test_{name}.py" for name in ("emit_many", "idempotency", "references")),
 )
-"""The quick tests that run on every database, because it decides what they show."""
+"""The quick tests that run on PostgreSQL too, because what they show depends on the database."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
