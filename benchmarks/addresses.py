@@ -20,7 +20,7 @@ from webhooks_app.event_types import registry
 from webhooks_app.maintenance.rollups.reading import Window
 from webhooks_app.maintenance.rollups.recent import SPANS
 from webhooks_app.models import ApiKey, Delivery, EventReference, Replay, Webhook
-from webhooks_app.models.health import Standing
+from webhooks_app.models.standing import Standing
 from webhooks_app.portal.actions import ACTIONS
 from webhooks_app.portal.deliveries import DeliveryFilterForm, EventFilterForm
 from webhooks_app.portal.urls import account
@@ -106,7 +106,7 @@ def _sorted(model_admin: PageAdmin, examples: Examples) -> Iterator[str]:
     yield address
     if model_admin.opts.model_name != "receivers":
         return
-    filters = [{}, {"owner": examples.owner_name}, *({"state": each.value} for each in Standing.conditions())]
+    filters = [{}, {"owner": examples.owner_name}, *({"state": each.value} for each in Standing)]
     queries = [
         {"sort": sign + name, "window": window.value} for name in COLUMNS for sign in ("", "-") for window in SPANS
     ]

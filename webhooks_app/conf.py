@@ -97,6 +97,7 @@ class Settings:
     AUTO_DISABLE_AFTER_DAYS: float = 5.0
     AUTO_DISABLE_MIN_DELIVERIES: int = 10
     AUTO_DISABLE_MIN_SPAN_HOURS: float = 12.0
+    HEALTH: Mapping[str, float] = MappingProxyType({})
     HEALTH_MAILS: bool = True
 
     # Customers' pages

@@ -85,7 +85,12 @@ def test_the_forecast_is_that_of_the_last_count(superuser: Page, new_webhook: An
     job = MaintenanceJob.objects.create(name="gauges", facts={})
     gauge(DEFAULT_DB_ALIAS, timezone.now() + timedelta(seconds=1), job.facts)
     job.save()
-    failing = {"failing_since": now - timedelta(days=2), "last_given_up_at": now, "given_up_count": 1234}
+    failing = {
+        "failing_since": now,
+        "given_up_since": now - timedelta(days=2),
+        "last_given_up_at": now,
+        "given_up_count": 1234,
+    }
     WebhookHealth.objects.create(webhook=webhook, **failing)
 
     page = text(operations(superuser))
@@ -233,7 +238,12 @@ def test_the_number_of_webhooks_that_will_be_disabled_is_shown_if_not_all_are(
     monkeypatch.setattr(operations_page, "MAX_READ", most_read)
     since = timezone.now() - timedelta(days=1)
     made = Webhook.objects.bulk_create(Webhook(url=f"https://{each}.example/", status="active") for each in range(52))
-    failing = {"failing_since": since, "last_given_up_at": timezone.now(), "given_up_count": 100}
+    failing = {
+        "failing_since": since,
+        "given_up_since": since,
+        "last_given_up_at": timezone.now(),
+        "given_up_count": 100,
+    }
     healths = [WebhookHealth(webhook=webhook, **failing) for webhook in made]
     WebhookHealth.objects.bulk_create(healths[:50])
     assert "The first 50" not in text(operations(superuser))

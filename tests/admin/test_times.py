@@ -51,7 +51,9 @@ def test_every_time_is_in_an_element_with_its_date_and_zone(superuser: Page, del
     facts = {"url": delivery.webhook.url, "result": "http_status", "response_status": 503, "duration_ms": 120}
     DeliveryAttempt.objects.create(delivery=delivery, number=1, started_at=now, **facts)
     Delivery.objects.update(attempt_count=1, last_result="http_status")
-    WebhookHealth.objects.create(webhook=delivery.webhook, failing_since=now, last_given_up_at=now, given_up_count=3)
+    WebhookHealth.objects.create(
+        webhook=delivery.webhook, failing_since=now, given_up_since=now, last_given_up_at=now, given_up_count=3
+    )
     WorkerProcess.objects.create(id="x", host="host", pid=1, version="1.0", started_at=now, seen_at=now)
     MaintenanceJob.objects.update_or_create(name="fold", defaults={"ended_at": now})
     make_tally(now, **{delivery.webhook_id: {"given_up": 2, "failed_timeout": 2, "ms_100": 1, "ms_sum": 80}})

@@ -26,6 +26,7 @@ def make_health(webhook: Webhook, *, days: float = 2.6, given_up: int = 57, **fi
     return WebhookHealth.objects.create(
         webhook=webhook,
         failing_since=now - timedelta(days=days),
+        given_up_since=now - timedelta(days=days),
         last_given_up_at=now - timedelta(minutes=5),
         given_up_count=given_up,
         **fields,
@@ -99,7 +100,7 @@ def test_the_number_of_queries_does_not_grow(superuser: Page, new_webhook: Calla
 @pytest.mark.parametrize(
     ("make", "expected"),
     [
-        (lambda webhook: None, "No finished deliveries yet."),
+        (lambda webhook: None, "Nothing has been sent to it yet, except tests and verifications."),
         (
             lambda webhook: WebhookHealth.objects.create(webhook=webhook, last_success_at=timezone.now()),
             "Last success",

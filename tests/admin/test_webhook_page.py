@@ -29,10 +29,10 @@ def change(**fields: Any) -> Callable[[Webhook], Any]:
     return lambda webhook: Webhook.objects.update(**fields)
 
 
-FAILED = {"failing_since": NOW, "last_given_up_at": NOW, "given_up_count": 1}
+FAILED = {"failing_since": NOW, "given_up_since": NOW, "last_given_up_at": NOW, "given_up_count": 1}
 
 STATES: list[Any] = [
-    pytest.param(lambda webhook: None, "No deliveries yet", "open", id="new"),
+    pytest.param(lambda webhook: None, "No requests yet", "open", id="new"),
     pytest.param(make_health(last_success_at=NOW), "Healthy", "good", id="healthy"),
     pytest.param(make_health(**FAILED), "Failing", "bad", id="failing"),
     pytest.param(change(paused_at=NOW), "Paused", "late", id="paused"),
@@ -58,13 +58,18 @@ def test_the_head_begins_with_the_url_and_the_state(
 
 def test_the_head_shows_the_last_results_and_when_the_webhook_is_disabled(superuser: Page, webhook: Webhook) -> None:
     since = timezone.now() - timedelta(days=2.6)
-    failing = {"failing_since": since, "last_given_up_at": timezone.now(), "given_up_count": 57}
+    failing = {
+        "failing_since": since,
+        "given_up_since": since,
+        "last_given_up_at": timezone.now(),
+        "given_up_count": 57,
+    }
     make_health(last_success_at=since, **failing)(webhook)
 
     head = head_of(superuser.get("webhook", "change", webhook.pk))
 
     assert "Last success" in head
-    assert "state__exact=given_up" in head.partition("Last error")[2]
+    assert "state__exact=given_up" in head.partition("Last given up")[2]
     assert "unless a delivery succeeds" in head
 
 

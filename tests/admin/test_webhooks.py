@@ -64,13 +64,15 @@ def test_the_list_shows_the_status_in_colour(
 
 @pytest.mark.parametrize(
     ("failing_since", "shown"),
-    [(None, 'webhooks-good">active<'), (datetime(2026, 11, 1, tzinfo=UTC), 'webhooks-bad">active, failing<')],
+    [(None, 'webhooks-good">active<'), (datetime(2026, 11, 1, tzinfo=UTC), 'webhooks-bad">Failing<')],
     ids=["healthy", "failing"],
 )
 def test_the_list_shows_which_active_webhooks_are_failing(
     superuser: Page, webhook: Webhook, failing_since: datetime | None, shown: str
 ) -> None:
-    WebhookHealth.objects.create(webhook=webhook, last_success_at=timezone.now(), failing_since=failing_since)
+    WebhookHealth.objects.create(
+        webhook=webhook, last_success_at=timezone.now(), failing_since=failing_since, given_up_since=failing_since
+    )
 
     assert f'<span class="webhooks-state {shown}' in superuser.get("webhook").content.decode()
 

@@ -24,6 +24,7 @@ RECORD = [
     "status_changed_at",
     "paused_at",
     "failing_since",
+    "health",
     "filter",
     "description",
     "retry_notices",

@@ -40,6 +40,7 @@ def failing(amina: Any) -> Webhook:
     WebhookHealth.objects.create(
         webhook=webhook,
         failing_since=began,
+        given_up_since=began,
         last_given_up_at=timezone.now(),
         given_up_count=3,
         missed_from=began,

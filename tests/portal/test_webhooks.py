@@ -325,13 +325,13 @@ def test_tests_are_limited(amina: Customer, settings: Any) -> None:
     assert Delivery.objects.filter(kind="test").count() == 1
 
 
-def test_the_list_is_filtered_by_status_and_text(amina: Customer) -> None:
+def test_the_list_is_filtered_by_state_and_text(amina: Customer) -> None:
     other = make_webhook(amina.user, url="http://127.0.0.1:9000/billing", status="disabled")
 
-    by_status = text(amina.get("webhooks", status="disabled"))
+    by_state = text(amina.get("webhooks", state="disabled"))
     by_text = text(amina.get("webhooks", q="billing"))
 
-    for shown in (by_status, by_text):
+    for shown in (by_state, by_text):
         assert escape(other.url) in shown
         assert amina.url("webhook", amina.webhook.pk) not in shown
 
@@ -364,7 +364,9 @@ def test_the_overview_names_what_needs_attention(amina: Customer) -> None:
 def test_a_failing_webhook_says_why(amina: Customer) -> None:
     since = amina.webhook.created_at
     Webhook.objects.update(status_changed_at=since)
-    WebhookHealth.objects.create(webhook=amina.webhook, failing_since=since, last_given_up_at=since, given_up_count=1)
+    WebhookHealth.objects.create(
+        webhook=amina.webhook, failing_since=since, given_up_since=since, last_given_up_at=since, given_up_count=1
+    )
     amina.delivery.attempts.update(message="Answered with status 503. Only status 200 confirms receipt.")
 
     shown = text(amina.get("webhook", amina.webhook.pk))
@@ -390,7 +392,9 @@ def test_a_state_that_began_with_the_status_says_since_when(amina: Customer, fie
 
 def test_a_failing_webhook_whose_attempts_are_deleted_has_a_page(amina: Customer) -> None:
     since = amina.webhook.created_at
-    WebhookHealth.objects.create(webhook=amina.webhook, failing_since=since, last_given_up_at=since, given_up_count=1)
+    WebhookHealth.objects.create(
+        webhook=amina.webhook, failing_since=since, given_up_since=since, last_given_up_at=since, given_up_count=1
+    )
     amina.delivery.attempts.all().delete()
 
     page = amina.get("webhook", amina.webhook.pk)

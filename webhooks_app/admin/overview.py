@@ -316,7 +316,7 @@ def _failing(window: Window, webhook_ids: list[str] | None) -> list[FailingWebho
 
 def _endangered(webhook_ids: list[str] | None) -> list[EndangeredWebhook]:
     """Return the active webhooks that have failed longest."""
-    failing = WebhookHealth.objects.filter(failing_since__isnull=False, webhook__in=Webhook.objects.active())
+    failing = WebhookHealth.objects.failing(timezone.now()).filter(webhook__in=Webhook.objects.active())
     if webhook_ids is not None:
         failing = failing.filter(webhook__in=webhook_ids)
     return [

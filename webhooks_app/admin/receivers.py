@@ -26,8 +26,8 @@ from ..database.sql import having_ids
 from ..maintenance.rollups.reading import Window
 from ..maintenance.rollups.recent import QUEUED, SPANS
 from ..models import MaintenanceJob, QueueEntry, RecentResults, Webhook, WebhookHealth
-from ..models.health import Standing
 from ..models.rollup import EVERY_WEBHOOK
+from ..models.standing import Health, Standing, conditions, healths_of
 from ..owners import owners
 from ..pages.display import moment, percent, translated
 from ..pages.health import failing_for
@@ -43,8 +43,8 @@ from .webhook_health import FAILS_AFTER
 PER_PAGE = 50
 MAX_PAGE = 1000
 
-MIN_DELIVERIES = 10
-"""The fewest deliveries by which error rates are compared, unless the webhook has been failing for some time."""
+MIN_REQUESTS = 10
+"""The fewest requests by which error rates are compared, unless the webhook has been failing for some time."""
 
 MAX_QUEUED = 2000
 """The most queued deliveries that a page counts. With more, it shows the numbers that a worker has summed up."""
@@ -61,12 +61,15 @@ MAX_FAILING = 2000
 
 WORST = "errors"
 
+NOT_INDEXED = (Standing.HEALTHY, Standing.RETRYING, Standing.DELAYED, Standing.HELD_BACK)
+"""States in which no index finds the webhooks."""
+
 
 class ReceiversForm(OwnerForm):
     state = forms.ChoiceField(
         label=_("State"),
         required=False,
-        choices=[("", _("All")), *((each.value, each.label) for each in Standing.conditions())],
+        choices=[("", _("All")), *Standing.choices],
     )
 
     field_order = ("state", "owner")
@@ -93,6 +96,8 @@ class ReceiverRow:
     webhook: Webhook
     window: Window
     state: Standing
+    requests: int
+    failed: int
     finished: int
     given_up: int
     p50_ms: int | None
@@ -115,7 +120,8 @@ class ReceiverRow:
 
     @property
     def error_rate(self) -> str:
-        return percent(self.given_up, self.finished) if self.finished else ""
+        """The share of failed requests in percent; "" without requests."""
+        return percent(self.failed, self.requests) if self.requests else ""
 
     @property
     def time_failing(self) -> SafeString | str:
@@ -130,6 +136,8 @@ EXPORTED: Mapping[str, Any] = {
     "status_reason": "webhook.status_reason",
     "status_reason_code": lambda row: code_of(row.webhook.status_reason),
     "period": "window.value",
+    "requests": "requests",
+    "failed": "failed",
     "finished": "finished",
     "given_up": "given_up",
     "p50_ms": "p50_ms",
@@ -142,7 +150,8 @@ EXPORTED: Mapping[str, Any] = {
 COLUMNS: Mapping[str, Column] = {
     "owner": Column(_("Account"), is_number=False),
     "state": Column(_("State"), is_number=False),
-    WORST: Column(_("Error rate"), "worst"),
+    WORST: Column(_("Failed requests"), "worst"),
+    "lost": Column(_("Given up"), "given_up"),
     "volume": Column(_("Deliveries"), "finished"),
     "p50": Column(_("Median (ms)"), "p50"),
     "p95": Column(_("95th percentile (ms)"), "p95"),
@@ -310,7 +319,7 @@ class _Order:
             return chain.from_iterable(map(self._matching, self._by_owner()))
         if name != "state":
             return self._in_state(self.state, self._values(name))
-        states: Sequence[Standing | None] = [self.state] if self.state else self._sorted(Standing.conditions())
+        states: Sequence[Standing | None] = [self.state] if self.state else self._sorted(Standing)
         webhooks = dict.fromkeys(_summed_up(QUEUED))
         return chain.from_iterable(self._in_state(state, webhooks) for state in states)
 
@@ -351,7 +360,7 @@ class _Order:
         longer = {pk for pk, at in islice(failing.items(), MAX_FAILING) if at <= since}
         return {
             pk: figures.get(figure)
-            if figures and (name != WORST or pk in longer or figures["finished"] >= MIN_DELIVERIES)
+            if figures and (name != WORST or pk in longer or figures.get("requests", 0) >= MIN_REQUESTS)
             else None
             for pk, figures in results.items()
         }
@@ -359,7 +368,7 @@ class _Order:
     @cached_property
     def _failing(self) -> dict[str, datetime]:
         """Return since when webhooks have been failing, the longest first; one too many if there are more."""
-        failing = WebhookHealth.objects.filter(failing_since__lte=self.now).order_by("failing_since")
+        failing = WebhookHealth.objects.failing(self.now).order_by("failing_since")
         return dict(failing.values_list("pk", "failing_since")[: MAX_FAILING + 1])
 
     @cached_property
@@ -373,13 +382,13 @@ class _Order:
             return self._narrow
         if state is Standing.FAILING:
             return self._failing if len(self._failing) <= MAX_FAILING else None
-        if state in (None, Standing.HEALTHY):
+        if state in (None, *NOT_INDEXED):
             return None
         if state is Standing.UNUSED:
             used = _summed_up(Window.WEEK.value)
             few = [pk for pk in self._all(used) if not used.get(pk)]
         else:
-            found = self.found.filter(Standing.conditions()[state])
+            found = self.found.filter(conditions(self.now)[state])
             few = list(found.values_list("pk", flat=True)[: MAX_CHOSEN + 1])
         return few if len(few) <= MAX_CHOSEN else None
 
@@ -414,8 +423,12 @@ class _Order:
         if not ids:
             return []
         found = having_ids(self.found, ids)
-        rows = found.only("status", "paused_at", "health").select_related("health") if state else found.only("pk")
-        matching = {webhook.pk for webhook in rows if state is None or Standing.of(webhook) is state}
+        if state is None:
+            matching = set(found.values_list("pk", flat=True))
+        else:
+            webhooks = found.defer("filter", "encrypted_headers").select_related("health")
+            judged = healths_of(webhooks, self.now)
+            matching = {pk for pk in judged if judged[pk].standing is state}
         return [pk for pk in ids if pk in matching]
 
     def _by_value(self, ids: Iterable[str], values: Mapping[str, Any]) -> list[str]:
@@ -452,23 +465,25 @@ def _pages(ids: Iterator[str], window: Window) -> Iterator[Sequence[ReceiverRow]
 def _rows(webhook_ids: Sequence[str], window: Window) -> tuple[Sequence[ReceiverRow], bool]:
     """Return the rows of the existing webhooks, and True if the queue was counted now."""
     found = Webhook.objects.select_related("owner", "health").in_bulk(webhook_ids)
-    queued = _queued(webhook_ids)
-    return [_row(found[pk], window, queued) for pk in webhook_ids if pk in found], queued is not None
+    queued, judged = _queued(webhook_ids), healths_of(found.values())
+    rows = [_row(found[pk], judged[pk], window, queued) for pk in webhook_ids if pk in found]
+    return rows, queued is not None
 
 
-def _row(webhook: Webhook, window: Window, queued: Mapping[str, int] | None) -> ReceiverRow:
+def _row(webhook: Webhook, judged: Health, window: Window, queued: Mapping[str, int] | None) -> ReceiverRow:
     health = WebhookHealth.of(webhook)
     recent: Mapping[str, Any] = health.recent if health else {}
     figures = recent.get(window.value, {})
-    standing = Standing.of(webhook)
     return ReceiverRow(
         webhook=webhook,
         window=window,
-        state=standing,
+        state=judged.standing,
+        requests=figures.get("requests", 0),
+        failed=figures.get("failed", 0),
         finished=figures.get("finished", 0),
         given_up=figures.get("given_up", 0),
         p50_ms=figures.get("p50"),
         p95_ms=figures.get("p95"),
         queued=recent.get(QUEUED, 0) if queued is None else queued.get(webhook.pk, 0),
-        failing=health if standing is Standing.FAILING else None,
+        failing=health if judged.standing is Standing.FAILING else None,
     )

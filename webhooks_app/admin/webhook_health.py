@@ -16,6 +16,7 @@ from django.utils.translation import gettext_lazy as _
 from ..maintenance.rollups import reading
 from ..maintenance.rollups.reading import Series, Window
 from ..models import Webhook, WebhookHealth
+from ..models.standing import Health, Standing, health_of, healths_of
 from ..pages.display import in_time, moment
 from ..pages.health import disabled_in, failing_for, last_at
 from . import charts
@@ -36,8 +37,14 @@ def _last_at(webhook: Webhook) -> datetime | None:
 
 
 def _failing_since(webhook: Webhook) -> datetime | None:
-    health = WebhookHealth.of(webhook)
-    return health.failing_since if health and webhook.status == Webhook.Status.ACTIVE else None
+    found = judged(webhook)
+    return found.since if found.standing is Standing.FAILING else None
+
+
+def judged(webhook: Webhook) -> Health:
+    """Return the judgement of a webhook, which a list has read for all of its rows."""
+    found: Health | None = getattr(webhook, "judged", None)
+    return found or health_of(webhook)
 
 
 class HealthChangeList(KeysetChangeList):
@@ -45,6 +52,9 @@ class HealthChangeList(KeysetChangeList):
 
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
+        found = healths_of(self.result_list)
+        for webhook in self.result_list:
+            webhook.judged = found[webhook.pk]
         if not (self.result_list and shows_deliveries(request)):
             return
         courses = reading.each(Window.DAY, [webhook.pk for webhook in self.result_list])
@@ -81,12 +91,13 @@ class HealthColumns(OwnedAdmin):
         if health is None or at is None:
             return self.get_empty_value_display()
         ago = moment(at, gettext("%(time)s ago") % {"time": in_time(timezone.now() - at)})
-        return ago if health.failing_since is None else format_html('<span class="webhooks-bad">{}</span>', ago)
+        is_failing = judged(webhook).standing is Standing.FAILING
+        return format_html('<span class="webhooks-bad">{}</span>', ago) if is_failing else ago
 
     @admin.display(description=_("failing"))
     def failing(self, webhook: Webhook) -> SafeString | str:
         health = WebhookHealth.of(webhook)
-        if health is None or health.failing_since is None or webhook.status != Webhook.Status.ACTIVE:
+        if health is None or judged(webhook).standing is not Standing.FAILING:
             return self.get_empty_value_display()
         return format_html('<span class="webhooks-bad">{} {}</span>', failing_for(health), disabled_in(webhook, health))
 

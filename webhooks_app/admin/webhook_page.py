@@ -16,7 +16,7 @@ from ..event_types import EventTypeRegistry, registry
 from ..maintenance.rollups import reading
 from ..models import Delivery, Webhook, WebhookHealth
 from ..models.delivery import DeliveryQuerySet
-from ..models.health import Standing
+from ..models.standing import Standing, health_of
 from ..models.status import REQUESTED
 from ..owners import event_types_for
 from ..pages import health
@@ -85,22 +85,22 @@ def sections(request: HttpRequest) -> list[Section]:
 def head(request: HttpRequest, webhook: Webhook, facts: list[Fact], *, site: str) -> Context:
     """Return the state of a webhook with its reason, its URL and its latest results."""
     found = WebhookHealth.of(webhook) or WebhookHealth(webhook=webhook)
-    standing, activates_at = Standing.of(webhook), webhook.secret_activates_at
+    judged, activates_at = health_of(webhook), webhook.secret_activates_at
     failures = deliveries_url(site=site, webhook=webhook.pk, state__exact=Delivery.State.GIVEN_UP)
     results = [
         Fact(_("Last success"), found.last_success_at and moment(found.last_success_at)),
         Fact(
-            _("Last error"),
+            _("Last given up"),
             found.last_given_up_at and moment(found.last_given_up_at),
             url=failures if shows_deliveries(request) else "",
         ),
         Fact(_("New secret is activated"), activates_at and moment(activates_at)),
     ]
     return {
-        "standing": standing,
+        "standing": judged.standing,
         "shown_url": breakable(Truncator(webhook.url).chars(MAX_URL)),
         "status_reason": translated(webhook.status_reason) or health.why_paused(webhook),
-        "health_sentences": [] if standing is Standing.HEALTHY else health.sentences(webhook),
+        "health_sentences": [] if judged.standing is Standing.HEALTHY else health.sentences(webhook, judged),
         "facts": [fact for fact in (*results, *facts) if fact.value],
     }
 

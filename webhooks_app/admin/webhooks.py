@@ -24,7 +24,7 @@ from ..conf import check_endpoint
 from ..error_reports import hide_values
 from ..exceptions import InvalidEndpointError, SecretUnreadableError
 from ..models import Delivery, Webhook
-from ..models.health import Standing
+from ..models.standing import Standing
 from ..operations.registration import create_webhook, update_webhook
 from ..operations.rights import REGISTER_WEBHOOK
 from ..pages.display import MAX_URL, breakable, moment, state_of, translated
@@ -43,7 +43,7 @@ from .receivers import ReceiversPage
 from .search import SearchPage
 from .sidebar import EventTypes, Operations, PageAdmin, Receivers
 from .webhook_actions import WebhookActions
-from .webhook_health import HealthColumns
+from .webhook_health import HealthColumns, judged
 from .webhook_page import Fact, WebhookForm
 
 PAGES: Mapping[Any, type[PageAdmin]] = {
@@ -74,6 +74,9 @@ AFTER_SECRET = ("send_test", "rotate_secret")
 
 CREDENTIALS = ("basic_auth", "basic_password")
 """Write-only fields of the form."""
+
+STATED = (Standing.PAUSED, Standing.UNVERIFIED, Standing.VERIFICATION_FAILED, Standing.DISABLED, Standing.HEALTHY)
+"""States that the status says already, or that need no word."""
 
 SHOWN_IF_SET = {
     "previous_secret_until": "previous_secret_until",
@@ -184,9 +187,9 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookActions, Expo
 
     @admin.display(description=_("status"))
     def state(self, webhook: Webhook) -> SafeString:
-        standing, state = Standing.of(webhook), state_of(webhook)
-        if standing is Standing.FAILING:
-            state = format_html("{}, {}", state, gettext("failing"))
+        standing, state = judged(webhook).standing, state_of(webhook)
+        if standing not in STATED:
+            state = str(standing.label)
         return format_html('<span class="webhooks-state webhooks-{}">{}</span>', standing.tone, state)
 
     @admin.display(description=_("secret"))
@@ -286,7 +289,7 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookActions, Expo
         names = list(without_names(request, ["owner_name"]))
         since = webhook.status_changed_at if manages_all(request) else webhook.shown_status_changed_at
         return [
-            Fact(_("Status since"), since and Standing.of(webhook).began_with_status and moment(since)),
+            Fact(_("Status since"), since and judged(webhook).standing.began_with_status and moment(since)),
             Fact(_("Paused since"), webhook.paused_at and moment(webhook.paused_at)),
             Fact(_("Account"), self.owner_name(webhook) if names else ""),
             Fact(_("Created"), moment(webhook.created_at)),

@@ -14,6 +14,7 @@ import django_filters
 from django import forms
 from django.core.validators import EMPTY_VALUES
 from django.db.models import QuerySet
+from django.utils import timezone
 from rest_framework.exceptions import ValidationError
 from rest_framework.filters import BaseFilterBackend
 from rest_framework.pagination import BasePagination
@@ -25,6 +26,7 @@ from ..models import Delivery, DeliveryAttempt, Event, EventReference, Webhook
 from ..models.audit import Action, Via
 from ..models.disclosure import UNREACHABLE
 from ..models.keyset import CURSOR_PATTERN, HORIZON, WHOLE, Bounds, Cursor, Parts, created_within, read_page
+from ..models.standing import Standing, conditions
 from ..protocol.json_data import EARLIEST, LATEST
 from ..routing import subscribed_to
 from .fields import parse_moment
@@ -139,9 +141,16 @@ class BoundedFilterSet(django_filters.FilterSet):
 
 class WebhookFilter(BoundedFilterSet):
     status = django_filters.ChoiceFilter(choices=Webhook.Status.choices, help_text="Only webhooks with this status.")
+    health = django_filters.ChoiceFilter(
+        choices=Standing.choices, method="in_health", help_text="Only webhooks whose `health` has this state."
+    )
     event_type = django_filters.CharFilter(
         method="subscribed", help_text="Only webhooks subscribed to this event type."
     )
+
+    def in_health(self, queryset: Any, name: str, value: str) -> QuerySet[Webhook]:
+        found: QuerySet[Webhook] = queryset.filter(conditions(timezone.now())[Standing(value)])
+        return found
 
     def subscribed(self, queryset: Any, name: str, value: str) -> QuerySet[Webhook]:
         found: QuerySet[Webhook] = queryset.filter(subscribed_to(value))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any, ClassVar
 
+from django.utils import timezone
 from rest_framework import serializers
 
 from ..conf import known_signatures
@@ -13,9 +15,12 @@ from ..models import ApiKey, AuditEntry, Delivery, Event, Webhook, WebhookHealth
 from ..models.audit import Action, Via
 from ..models.limits import MAX_EVENT_TYPES, MAX_RATE, MAX_SECRET_OVERLAP, MAX_SIGNATURES, MIN_RATE, most_in_flight
 from ..models.own_headers import REDACTED
+from ..models.standing import Standing, health_of, healths_of
 from ..models.webhook import Order
 from ..operations.rotation import warning_about_key
 from ..owners import event_types_for
+from ..pages.display import as_text
+from ..pages.health import in_short
 from ..protocol.json_data import format_time
 from ..routing.report import REPORTED, Decision
 from .fields import (
@@ -51,6 +56,36 @@ class PublicKeySerializer(serializers.Serializer[Any]):
     valid_until = MomentField(allow_null=True, help_text="Null for the newest key.")
 
 
+class HealthSerializer(serializers.Serializer[Any]):
+    """The health of a webhook, which a list has read for all of its webhooks."""
+
+    state = serializers.ChoiceField(
+        source="standing", choices=Standing.choices, help_text="What the receiver does now, by its requests."
+    )
+    text = serializers.CharField(help_text="The state in a sentence; empty if there is nothing to say.")
+    since = MomentField(allow_null=True, help_text="Start of the failure, the pause or the delay; null for others.")
+    failed_requests = serializers.IntegerField(help_text="Requests that failed since the last success.")
+    cause = serializers.CharField(
+        help_text="Commonest cause of these: a status such as `500`, or the result of an attempt; empty without any."
+    )
+    given_up = serializers.IntegerField(help_text="Events given up since the last success.")
+    next_attempt_at = MomentField(allow_null=True, help_text="Time of the next retry; null if none is scheduled.")
+
+    def to_representation(self, instance: Webhook) -> Any:
+        rows = getattr(self.parent, "parent", None)
+        found = rows.healths[instance.pk] if isinstance(rows, WebhookListSerializer) else health_of(instance)
+        return super().to_representation({**asdict(found), "text": as_text(in_short(instance, found))})
+
+
+class WebhookListSerializer(serializers.ListSerializer[Any]):
+    """Reads the health of all webhooks at once."""
+
+    def to_representation(self, data: Any) -> list[Any]:
+        rows = list(data)
+        self.healths = healths_of(rows)
+        return super().to_representation(rows)
+
+
 class WebhookSerializer(serializers.Serializer[Webhook]):
     id = serializers.CharField()
     url = serializers.CharField()
@@ -73,8 +108,9 @@ class WebhookSerializer(serializers.Serializer[Webhook]):
         help_text="Start of the pause, in which deliveries are held; null if it is not paused.",
     )
     failing_since = serializers.SerializerMethodField(
-        help_text="Start of the failing period, in which every delivery was given up; null if there is none."
+        help_text="When the first request failed since which none has succeeded; null unless the receiver is failing."
     )
+    health = HealthSerializer(source="*")
     filter = FilterField(allow_null=True)
     description = serializers.CharField()
     retry_notices = serializers.BooleanField()
@@ -99,9 +135,13 @@ class WebhookSerializer(serializers.Serializer[Webhook]):
     )
     created = MomentField(source="created_at")
 
+    class Meta:
+        list_serializer_class = WebhookListSerializer
+
     def get_failing_since(self, webhook: Webhook) -> str | None:
         health = WebhookHealth.of(webhook)
-        return format_time(health.failing_since) if health and health.failing_since else None
+        is_failing = health is not None and health.is_failing(timezone.now())
+        return format_time(health.failing_since) if health and health.failing_since and is_failing else None
 
     def get_previous_secret_until(self, webhook: Webhook) -> str | None:
         until = webhook.previous_secret_until

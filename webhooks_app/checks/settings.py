@@ -47,6 +47,7 @@ TYPE_HINTS: Mapping[Any, Any] = {
     (Sequence, str): gettext_lazy("Use a list of strings."),
     (Sequence, float): gettext_lazy("Use a list of numbers."),
     (Mapping, str, int): gettext_lazy("Use a dictionary of strings and integers."),
+    (Mapping, str, float): gettext_lazy("Use a dictionary of strings and numbers."),
 }
 
 

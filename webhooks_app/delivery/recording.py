@@ -20,6 +20,7 @@ from ..models.rollup import (
     FAILED,
     FIRST_ATTEMPT_DELAY,
     MISSED_FROM,
+    REFUSED,
     RESPONSE_TIME,
     SINCE_SUCCESS,
     SUM,
@@ -249,31 +250,45 @@ def _conclude_handshake(webhook: Webhook, item: Finished) -> None:
 def tally(finished: Sequence[Finished]) -> str:
     """Return the counts of these results in the format of ``Tally.counts``, or "" if none of them counts."""
     webhooks: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
+    since_success: dict[str, defaultdict[str, int]] = {}
     given_up: list[str] = []
     for claim, attempt, step, _ in finished:
         if claim.kind == EVENT:
-            counters = webhooks[claim.webhook_id[-32:]]
+            digits = claim.webhook_id[-32:]
+            counters = webhooks[digits]
             _count(counters, attempt, step.state)
+            if step.state is State.SUCCEEDED:
+                since_success.pop(digits, None)
+                continue
+            _count_refused(since_success.setdefault(digits, defaultdict(int)), attempt, step.state)
             if step.state is State.GIVEN_UP:
                 emitted_ms = milliseconds_of(str(claim.event_id))
                 counters[MISSED_FROM] = min(counters.get(MISSED_FROM, emitted_ms), emitted_ms)
                 given_up.append(claim.delivery_id[-32:])
     if not webhooks:
         return ""
+    for digits, refused in since_success.items():
+        webhooks[digits].update(refused)
     return json.dumps({"webhooks": webhooks, "given_up": given_up}, separators=(",", ":"))
+
+
+def _count_refused(counters: MutableMapping[str, int], attempt: AttemptLog, state: State) -> None:
+    """Count a failed attempt by its cause. These counts begin anew with each success."""
+    is_answer = attempt.result == Result.HTTP_STATUS
+    counters[f"{REFUSED}{attempt.response_status if is_answer else attempt.result}"] += 1
+    if state is State.GIVEN_UP:
+        counters[SINCE_SUCCESS] += 1
 
 
 def _count(counters: MutableMapping[str, int], attempt: AttemptLog, state: State) -> None:
     if state is State.SUCCEEDED:
         counters["succeeded_at_once" if attempt.number == 1 else "succeeded_later"] += 1
-        counters.pop(SINCE_SUCCESS, None)
     else:
         counters[f"{FAILED}{attempt.result}"] += 1
         if attempt.result == Result.HTTP_STATUS:
             counters[f"{CODE}{attempt.response_status}"] += 1
         if state is State.GIVEN_UP:
             counters["given_up"] += 1
-            counters[SINCE_SUCCESS] += 1
     if attempt.response_status is not None:
         duration_ms = attempt.duration_ms or 0
         counters[TOOK[bisect_left(BUCKETS_MS, duration_ms)]] += 1

@@ -16,7 +16,7 @@ from ..conf import retry_policy, settings
 from ..database.sql import kind_of, upsert, writing
 from ..models import Tally, Webhook, WebhookHealth
 from ..models.audit import SYSTEM, acting
-from ..models.health import FailingPeriod
+from ..models.health import CLEARED, FailingPeriod
 from ..reasons import ReasonText
 from .notifications import emit_given_up, notify_disabled, notify_failing, notify_recovered
 from .problems import note_results
@@ -31,8 +31,8 @@ PRECISION = timedelta(minutes=1)
 """The precision of the last success: a healthy webhook has one update per minute."""
 
 MOVED = (
-    *("last_success_at", "last_given_up_at", "failing_since", "given_up_count", "missed_from", "warned_at"),
-    "past_failures",
+    *("last_success_at", "last_given_up_at", "past_failures", "trouble"),
+    *CLEARED,
 )
 
 
@@ -70,27 +70,27 @@ class Rule:
 
     def verdict(self, health: WebhookHealth, now: datetime) -> Verdict:
         """Return the action for a webhook. DISABLE can come without an earlier warning."""
-        if health.failing_since is None or not self.is_enough(health):
+        if health.given_up_since is None or not self.is_enough(health):
             return Verdict.NONE
-        age = now - health.failing_since
+        age = now - health.given_up_since
         if self.disables and age >= self.after:
             return Verdict.DISABLE
         return Verdict.WARN if health.warned_at is None and age >= self.warns_after else Verdict.NONE
 
     def is_enough(self, health: WebhookHealth) -> bool:
         """Return True if the given-up deliveries are too many, over too long a time, for a temporary failure."""
-        if health.failing_since is None or health.last_given_up_at is None:
+        if health.given_up_since is None or health.last_given_up_at is None:
             return False
         if retry_policy(health.webhook.retry_policy).span >= max(self.min_span, SLOW):
             return True
-        span = health.last_given_up_at - health.failing_since
+        span = health.last_given_up_at - health.given_up_since
         return health.given_up_count >= self.min_deliveries and span >= self.min_span
 
     def disables_at(self, health: WebhookHealth) -> datetime | None:
         """Return the earliest time of disabling without a successful delivery, or None if it is never disabled."""
-        if health.failing_since is None or not self.disables:
+        if health.given_up_since is None or not self.disables:
             return None
-        return health.failing_since + self.after
+        return health.given_up_since + self.after
 
 
 class Recovery(NamedTuple):
@@ -113,6 +113,9 @@ def move(health: WebhookHealth, entry: TalliedWebhook) -> bool:
         if number > since_success:
             health.note_given_up(at, number - since_success, entry.missed_from)
         has_changed = _note_success(health, entry)
+    if entry.refused:
+        health.note_refused(at, entry.refused)
+        has_changed = True
     if not number and entry.missed_from is not None:
         health.note_cancelled(entry.missed_from)
         return True
@@ -168,7 +171,11 @@ def _move_all(health: WebhookHealth, entries: Sequence[TalliedWebhook]) -> bool:
 
 
 def _note_success(health: WebhookHealth, entry: TalliedWebhook) -> bool:
-    if health.failing_since is None and _is_recent(health.last_success_at, entry.recorded_at):
+    if (
+        health.refused_since is None
+        and health.given_up_since is None
+        and _is_recent(health.last_success_at, entry.recorded_at)
+    ):
         return False
     health.last_success_at = entry.recorded_at
     health.end_period(entry.recorded_at)
@@ -195,9 +202,9 @@ def watch(using: str, now: datetime) -> None:
     """
     rule = Rule.configured()
     problem: Exception | None = None
-    failing = WebhookHealth.objects.using(using).filter(failing_since__lte=now - rule.warns_after)
+    failing = WebhookHealth.objects.using(using).filter(given_up_since__lte=now - rule.warns_after)
     failing = failing.filter(webhook__in=Webhook.objects.using(using).active()).select_related("webhook")
-    for health in failing.order_by("failing_since").readable():
+    for health in failing.order_by("given_up_since").readable():
         try:
             if rule.verdict(health, now) is Verdict.NONE:
                 continue
@@ -270,5 +277,5 @@ def _log(health: WebhookHealth, text: str, *args: object) -> None:
 
 
 def _reason(health: WebhookHealth, rule: Rule) -> ReasonText:
-    days, since = rule.after.total_seconds() / 86_400, f"{health.failing_since:%Y-%m-%d %H:%M}"
+    days, since = rule.after.total_seconds() / 86_400, f"{health.given_up_since:%Y-%m-%d %H:%M}"
     return ReasonText("all_given_up", days=days, number=str(health.given_up_count), since=since)

@@ -28,8 +28,8 @@ from ..replays.runner import advance
 from .filtering import evaluate_filters
 from .health import take_in, watch
 from .retention import delete_expired
-from .rollups.folding import TALLIES_AT_A_TIME, fold
-from .rollups.recent import Recent, pack, sum_up
+from .rollups.folding import TALLIES_AT_A_TIME, Folded, fold
+from .rollups.recent import Recent, pack, restless, sum_up
 
 logger = logging.getLogger("webhooks_app.maintenance")
 
@@ -59,6 +59,9 @@ GAUGE_SECONDS, REPAIR_SECONDS, RECENT_SECONDS = 15.0, 60.0, 60.0
 
 WEBHOOKS_AT_A_TIME, RECENT_SHARE = 200, 0.05
 """Webhooks whose recent results are summed up in one run, and the maximum share of the time for it."""
+
+SUMMED_UP_SOON = 20
+"""Webhooks with failed requests whose results are summed up after a fold, before their turn."""
 
 BUDGET_SECONDS = 0.2
 """Maximum duration of one run, so that the other jobs can run."""
@@ -166,7 +169,18 @@ def fold_tallies(using: str, now: datetime, facts: dict[str, Any]) -> float | No
     """
     limit = SINGLE_WRITER_AT_A_TIME if dialect_of(using).has_single_writer else TALLIES_AT_A_TIME
     folded = fold(using, limit=limit, also=lambda folded: take_in(using, folded))
+    _sum_up_soon(using, folded, now)
     return AGAIN_SECONDS if folded.has_more else None
+
+
+def _sum_up_soon(using: str, folded: Folded, now: datetime) -> None:
+    """Sum up some of the webhooks whose requests failed, or that are in trouble: their state may have changed."""
+    failed = {entry.webhook_id for entry in folded.webhooks if entry.refused}
+    others = {entry.webhook_id for entry in folded.webhooks} - failed
+    ids = [*sorted(failed), *restless(using, others)][:SUMMED_UP_SOON]
+    existing = Webhook.objects.using(using).existing().filter(pk__in=ids) if ids else ()
+    if found := [webhook.pk for webhook in existing]:
+        _sum_up_some(using, found, now)
 
 
 def judge_health(using: str, now: datetime, facts: dict[str, Any]) -> float | None:
@@ -183,12 +197,7 @@ def sum_up_recent(using: str, now: datetime, facts: dict[str, Any]) -> float | N
     ids = list(webhooks.values_list("pk", flat=True)[:WEBHOOKS_AT_A_TIME])
     if not after:
         facts["round"] = format_time(now)
-    try:
-        found = sum_up(using, ids, now)
-    except Exception as error:
-        if not concerns_rows(error):
-            raise
-        found = _sum_up_one_by_one(using, ids, now)
+    found = _sum_up_some(using, ids, now)
     pack(using, place, ids, found)
     has_more = len(ids) == WEBHOOKS_AT_A_TIME
     facts["after"] = ids[-1] if has_more else ""
@@ -197,6 +206,15 @@ def sum_up_recent(using: str, now: datetime, facts: dict[str, Any]) -> float | N
         RecentResults.objects.using(using).filter(pk__gt=place).delete()
         facts["as_of"] = facts["round"]
     return max(LEAST_PAUSE_SECONDS if has_more else RECENT_SECONDS, (time.monotonic() - began_at) / RECENT_SHARE)
+
+
+def _sum_up_some(using: str, webhook_ids: Sequence[str], now: datetime) -> Recent:
+    try:
+        return sum_up(using, webhook_ids, now)
+    except Exception as error:
+        if not concerns_rows(error):
+            raise
+        return _sum_up_one_by_one(using, webhook_ids, now)
 
 
 def _sum_up_one_by_one(using: str, webhook_ids: Sequence[str], now: datetime) -> Recent:

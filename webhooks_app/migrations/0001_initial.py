@@ -731,11 +731,37 @@ class Migration(migrations.Migration):
                 ),
                 ("last_given_up_at", models.DateTimeField(null=True, verbose_name="last given up")),
                 (
+                    "refused_since",
+                    models.DateTimeField(
+                        help_text="When the first request failed after the last success.",
+                        null=True,
+                        verbose_name="requests failed since",
+                    ),
+                ),
+                ("refused_at", models.DateTimeField(null=True, verbose_name="last failed request")),
+                (
+                    "refused_count",
+                    models.PositiveIntegerField(
+                        default=0,
+                        help_text="Requests that failed since the last success.",
+                        verbose_name="failed requests",
+                    ),
+                ),
+                ("refused", models.JSONField(default=dict, verbose_name="causes")),
+                (
                     "failing_since",
+                    models.DateTimeField(
+                        help_text="When the first request failed, if several did since the last success, or a delivery was given up.",
+                        null=True,
+                        verbose_name="failing since",
+                    ),
+                ),
+                (
+                    "given_up_since",
                     models.DateTimeField(
                         help_text="When the first delivery was given up after the last success.",
                         null=True,
-                        verbose_name="failing since",
+                        verbose_name="given up since",
                     ),
                 ),
                 (
@@ -750,6 +776,16 @@ class Migration(migrations.Migration):
                         help_text="Creation time of the oldest event given up or cancelled since the last success.",
                         null=True,
                         verbose_name="missed from",
+                    ),
+                ),
+                (
+                    "trouble",
+                    models.CharField(
+                        blank=True,
+                        choices=[("partly", "partly failing"), ("slow", "slow")],
+                        default="",
+                        editable=False,
+                        max_length=8,
                     ),
                 ),
                 ("past_failures", models.JSONField(default=list, verbose_name="past failing periods")),
@@ -1352,6 +1388,24 @@ class Migration(migrations.Migration):
                 fields=["failing_since"],
                 name="webhooks_health_failing",
                 only=models.Q(("failing_since__isnull", False)),
+                otherwise=(),
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="webhookhealth",
+            index=webhooks_app.models.fields.PartialIndex(
+                fields=["given_up_since"],
+                name="webhooks_health_given_up",
+                only=models.Q(("given_up_since__isnull", False)),
+                otherwise=(),
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="webhookhealth",
+            index=webhooks_app.models.fields.PartialIndex(
+                fields=["trouble"],
+                name="webhooks_health_trouble",
+                only=models.Q(("trouble", ""), _negated=True),
                 otherwise=(),
             ),
         ),

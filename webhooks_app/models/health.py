@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Self
@@ -9,6 +11,7 @@ from typing import Any, Self
 from django.db import models, transaction
 from django.utils.translation import gettext_lazy as _
 
+from ..conf import settings
 from ..database.sql import UtcNow
 from ..protocol.json_data import format_time
 from .base import BaseModel, BaseQuerySet
@@ -16,13 +19,63 @@ from .fields import PartialIndex
 from .webhook import Webhook
 
 MAX_PAST_FAILURES = 10
+MAX_CAUSES = 10
+"""Causes of failed requests that are counted apart."""
 MERGED_WITHIN = timedelta(minutes=5)
 """Failing periods with a shorter time between them are merged."""
 
 
+CLEARED = (
+    *("refused_since", "refused_at", "refused_count", "refused", "failing_since", "given_up_since", "given_up_count"),
+    *("missed_from", "warned_at"),
+)
+"""The columns about the time since the last success."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Thresholds:
+    """The numbers by which receivers are judged. ``WEBHOOKS_HEALTH`` replaces some of them."""
+
+    failing_requests: float = 3
+    """A receiver fails if this many requests failed in a row, and the first of them ``failing_seconds`` ago."""
+    failing_seconds: float = 10
+    many_requests: float = 100
+    many_failed: float = 0.01
+    """It partly fails if this share of ``many_requests`` or more failed within the last hour; or:"""
+    some_requests: float = 10
+    some_failed: float = 0.1
+    """this share of ``some_requests`` or more."""
+    slow_requests: float = 10
+    slow_seconds: float = 5
+    """It is slow if the 95th percentile of the response times of ``slow_requests`` or more is longer. The specification
+    recommends to answer within 5 s."""
+    delayed_seconds: float = 60
+    """Events are delayed if they have been due for longer."""
+
+    @classmethod
+    def configured(cls) -> Self:
+        return cls(**settings.HEALTH)
+
+    @property
+    def failing_for(self) -> timedelta:
+        return timedelta(seconds=self.failing_seconds)
+
+    def are_many_failed(self, failed: int, requests: int) -> bool:
+        """Return True if so many of these requests failed that a receiver partly fails."""
+        limits = ((self.many_requests, self.many_failed), (self.some_requests, self.some_failed))
+        return any(requests >= least and failed >= share * requests for least, share in limits)
+
+
+class Trouble(models.TextChoices):
+    """What the results of the last hour and day show about a receiver that does not fail."""
+
+    PARTLY = "partly", _("partly failing")
+    SLOW = "slow", _("slow")
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FailingPeriod:
-    """A period in which a webhook was stopped, or every delivery to it was given up."""
+    """A period in which a webhook was stopped, or events were given up and none was delivered."""
 
     began_at: datetime
     ended_at: datetime | None = None
@@ -58,63 +111,6 @@ class FailingPeriod:
         )
 
 
-class Standing(models.TextChoices):
-    """The state of a webhook and the results of its deliveries, in one word."""
-
-    HEALTHY = "healthy", _("Healthy")
-    UNUSED = "unused", _("No deliveries yet")
-    FAILING = "failing", _("Failing")
-    PAUSED = "paused", _("Paused")
-    UNVERIFIED = "unverified", _("Not verified yet")
-    REFUSED = "refused", _("Verification failed")
-    DISABLED = "disabled", _("Disabled")
-
-    @property
-    def tone(self) -> str:
-        """``good``, ``late`` or ``bad`` for the colour of the word, or ``open`` for none."""
-        tones = {self.HEALTHY: "good", self.UNUSED: "open", self.PAUSED: "late", self.UNVERIFIED: "late"}
-        return tones.get(self, "bad")
-
-    @property
-    def began_with_status(self) -> bool:
-        """True if it has lasted since the last change of the status."""
-        return self not in (self.FAILING, self.PAUSED)
-
-    @classmethod
-    def of(cls, webhook: Webhook) -> Standing:
-        stopped = {
-            webhook.Status.DISABLED: cls.DISABLED,
-            webhook.Status.FAILED: cls.REFUSED,
-            webhook.Status.PENDING: cls.UNVERIFIED,
-        }
-        if webhook.status in stopped:
-            return stopped[webhook.Status(webhook.status)]
-        if webhook.paused_at is not None:
-            return cls.PAUSED
-        health = WebhookHealth.of(webhook)
-        if health is not None and health.failing_since is not None:
-            return cls.FAILING
-        is_unused = health is None or (health.last_success_at is None and health.last_given_up_at is None)
-        return cls.UNUSED if is_unused else cls.HEALTHY
-
-    @classmethod
-    def conditions(cls) -> dict[Standing, models.Q]:
-        """Return the same rule as conditions for rows of Webhook, each in a query of its own, the gravest first."""
-        status = Webhook.Status
-        running = models.Q(status=status.ACTIVE, paused_at=None)
-        well = running & models.Q(health__failing_since=None)
-        unused = models.Q(health__last_success_at=None, health__last_given_up_at=None)
-        return {
-            cls.FAILING: running & models.Q(health__failing_since__isnull=False),
-            cls.REFUSED: models.Q(status=status.FAILED),
-            cls.DISABLED: models.Q(status=status.DISABLED),
-            cls.PAUSED: models.Q(status=status.ACTIVE, paused_at__isnull=False),
-            cls.UNVERIFIED: models.Q(status=status.PENDING),
-            cls.UNUSED: well & unused,
-            cls.HEALTHY: well & ~unused,
-        }
-
-
 def stopped_since(webhook: Webhook) -> datetime:
     """Return the time from which a stopped webhook missed events: its disabling, or the start of its verification.
 
@@ -138,11 +134,12 @@ class WebhookHealthQuerySet(BaseQuerySet["WebhookHealth"]):
             self.filter(webhook=webhook).update(cleared_at=UtcNow())
             health = self.select_for_update().get(webhook=webhook)
             assert health.cleared_at is not None
-            if webhook.is_stopped:
-                stopped_at = stopped_since(webhook)
-                health.failing_since = min(health.failing_since or stopped_at, stopped_at)
-            health.end_period(health.cleared_at)
-            health.save(update_fields=["failing_since", "given_up_count", "missed_from", "warned_at", "past_failures"])
+            health.end_period(health.cleared_at, stopped_at=stopped_since(webhook) if webhook.is_stopped else None)
+            health.save(update_fields=["past_failures", "trouble", *CLEARED])
+
+    def failing(self, now: datetime) -> Self:
+        """Return the rows of webhooks whose receiver fails, whatever their state is."""
+        return self.filter(is_failing(now))
 
 
 class WebhookHealth(BaseModel):
@@ -158,8 +155,24 @@ class WebhookHealth(BaseModel):
     )
     last_success_at = models.DateTimeField(_("last success"), null=True, help_text=_("To the minute."))
     last_given_up_at = models.DateTimeField(_("last given up"), null=True)
+    refused_since = models.DateTimeField(
+        _("requests failed since"), null=True, help_text=_("When the first request failed after the last success.")
+    )
+    refused_at = models.DateTimeField(_("last failed request"), null=True)
+    refused_count = models.PositiveIntegerField(
+        _("failed requests"), default=0, help_text=_("Requests that failed since the last success.")
+    )
+    refused: models.JSONField[dict[str, int], dict[str, int]] = models.JSONField(_("causes"), default=dict)
+    """The number of failed requests since the last success, by status or else by result; the commonest causes only."""
     failing_since = models.DateTimeField(
-        _("failing since"), null=True, help_text=_("When the first delivery was given up after the last success.")
+        _("failing since"),
+        null=True,
+        help_text=_(
+            "When the first request failed, if several did since the last success, or a delivery was given up."
+        ),
+    )
+    given_up_since = models.DateTimeField(
+        _("given up since"), null=True, help_text=_("When the first delivery was given up after the last success.")
     )
     given_up_count = models.PositiveIntegerField(
         _("given up"), default=0, help_text=_("Deliveries given up since the last success.")
@@ -169,6 +182,8 @@ class WebhookHealth(BaseModel):
         null=True,
         help_text=_("Creation time of the oldest event given up or cancelled since the last success."),
     )
+    trouble = models.CharField(max_length=8, choices=Trouble.choices, blank=True, default="", editable=False)
+    """What the recent results show, summed up by a job; "" if nothing."""
     past_failures = models.JSONField(_("past failing periods"), default=list)
     """A list of ``FailingPeriod`` as JSON, in order."""
     warned_at = models.DateTimeField(_("account warned"), null=True)
@@ -191,6 +206,12 @@ class WebhookHealth(BaseModel):
                 only=models.Q(failing_since__isnull=False),
                 name="webhooks_health_failing",
             ),
+            PartialIndex(
+                fields=("given_up_since",),
+                only=models.Q(given_up_since__isnull=False),
+                name="webhooks_health_given_up",
+            ),
+            PartialIndex(fields=("trouble",), only=~models.Q(trouble=""), name="webhooks_health_trouble"),
         )
 
     def __str__(self) -> str:
@@ -204,9 +225,27 @@ class WebhookHealth(BaseModel):
         except cls.DoesNotExist:
             return None
 
+    def is_failing(self, now: datetime) -> bool:
+        """Return True if the receiver fails, by the same rule as ``is_failing``."""
+        if self.given_up_since is not None:
+            return True
+        return self.failing_since is not None and self.failing_since <= now - Thresholds.configured().failing_for
+
+    def note_refused(self, at: datetime, refused: Mapping[str, int]) -> None:
+        """Count failed requests by their cause."""
+        self.refused_since = self.refused_since or at
+        self.refused_at = at
+        self.refused_count += sum(refused.values())
+        causes = Counter(self.refused)
+        causes.update(refused)
+        self.refused = dict(causes.most_common(MAX_CAUSES))
+        if self.refused_count >= Thresholds.configured().failing_requests:
+            self.failing_since = self.failing_since or self.refused_since
+
     def note_given_up(self, at: datetime, number: int, missed_from: datetime | None) -> None:
         """Count deliveries that were given up. Start a failing period if there is none."""
-        self.failing_since = self.failing_since or at
+        self.given_up_since = self.given_up_since or at
+        self.failing_since = self.failing_since or self.refused_since or at
         self.given_up_count += number
         self.missed_from = _earliest(self.missed_from, missed_from)
         self.last_given_up_at = at
@@ -215,19 +254,21 @@ class WebhookHealth(BaseModel):
         """Record the oldest event cancelled by a stop of the webhook, which starts no failing period by itself."""
         self.missed_from = _earliest(self.missed_from, missed_from)
 
-    def end_period(self, at: datetime) -> None:
-        """End the failing period, if there is one, and store it."""
-        if self.failing_since is not None or self.missed_from is not None:
+    def end_period(self, at: datetime, *, stopped_at: datetime | None = None) -> None:
+        """End the failing period. It is stored if events were lost, or if the webhook was stopped at this time."""
+        has_lost = self.given_up_since is not None or self.missed_from is not None
+        if has_lost or stopped_at is not None:
+            began_at = _earliest(self.failing_since, self.given_up_since, stopped_at) or at
             self.keep(
                 FailingPeriod(
-                    began_at=self.failing_since or at,
-                    ended_at=at,
-                    given_up=self.given_up_count,
-                    missed_from=self.missed_from,
+                    began_at=began_at, ended_at=at, given_up=self.given_up_count, missed_from=self.missed_from
                 )
             )
-        self.failing_since = self.warned_at = self.missed_from = None
-        self.given_up_count = 0
+        if self.given_up_count:
+            self.trouble = Trouble.PARTLY
+        self.refused_since = self.refused_at = self.failing_since = self.given_up_since = None
+        self.warned_at = self.missed_from = None
+        self.refused, self.refused_count, self.given_up_count = {}, 0, 0
 
     def keep(self, period: FailingPeriod) -> None:
         """Add a period to the past ones."""
@@ -242,12 +283,23 @@ class WebhookHealth(BaseModel):
         self.past_failures = [each.as_json() for each in past]
 
     def failures(self) -> list[FailingPeriod]:
-        """Return the stored failing periods in order. The last one may not have ended."""
+        """Return the failing periods with lost events, in order. The last one may not have ended."""
         past = [FailingPeriod.from_json(kept) for kept in self.past_failures]
-        if self.failing_since is None:
+        if self.given_up_since is None:
             return past
-        now = FailingPeriod(began_at=self.failing_since, given_up=self.given_up_count, missed_from=self.missed_from)
-        return [*past, now]
+        began_at = _earliest(self.failing_since, self.given_up_since)
+        assert began_at is not None
+        return [*past, FailingPeriod(began_at=began_at, given_up=self.given_up_count, missed_from=self.missed_from)]
+
+
+def is_failing(now: datetime) -> models.Q:
+    """Return the condition for rows of ``WebhookHealth`` of receivers that fail.
+
+    Several requests in a row failed, the first of them some time ago, or a delivery was given up, and none has
+    succeeded since.
+    """
+    long_enough = models.Q(failing_since__lte=now - Thresholds.configured().failing_for)
+    return models.Q(failing_since__isnull=False) & (long_enough | models.Q(given_up_since__isnull=False))
 
 
 class RecentResults(BaseModel):

@@ -60,6 +60,9 @@ MISSED_FROM = "missed_from_ms"
 """A counter in tallies: Unix time in milliseconds of the oldest event that was given up or cancelled."""
 CODE = "code_"
 """Prefix of counters in tallies: attempts that failed because of the status of the answer, which follows."""
+REFUSED = "refused_"
+"""Prefix of counters in tallies: attempts that failed after the last success in the batch, or all without a success.
+The status of the answer follows, or the result of an attempt without an expected answer."""
 
 
 class TallyQuerySet(BaseQuerySet["Tally"]):

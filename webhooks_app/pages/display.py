@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -13,7 +14,7 @@ from django.conf import settings
 from django.db.models import F
 from django.utils import timezone
 from django.utils.formats import date_format, number_format
-from django.utils.html import format_html, format_html_join
+from django.utils.html import format_html, format_html_join, strip_tags
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.text import Truncator
 from django.utils.translation import gettext
@@ -90,6 +91,11 @@ def moment(at: datetime, text: str = "") -> SafeString:
     exact = date_format(timezone.localtime(at) if settings.USE_TZ else at, TO_THE_SECOND)
     shown, title = (text, exact) if text else (exact, distance(at))
     return format_html('<time datetime="{}" title="{}">{}</time>', at.isoformat(), title, shown)
+
+
+def as_text(sentence: SafeString | str) -> str:
+    """Return a sentence without its markup."""
+    return html.unescape(strip_tags(sentence)) if isinstance(sentence, SafeString) else str(sentence)
 
 
 def distance(at: datetime) -> str:

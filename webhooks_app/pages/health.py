@@ -1,25 +1,65 @@
-"""Sentences about the health of a webhook, and its outlook."""
+"""Sentences about the health of a webhook, and its outlook: what happens next."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.translation import gettext
+from django.utils.translation import gettext, ngettext
 
+from ..conf import policy_of_delivery
 from ..maintenance.health import Rule
-from ..models import AuditEntry, Webhook, WebhookHealth
+from ..maintenance.rollups.reading import Window
+from ..maintenance.rollups.recent import MISSED
+from ..models import AuditEntry, Delivery, QueueEntry, Webhook, WebhookHealth
 from ..models.audit import Action
-from .display import in_time, moment
+from ..models.health import Thresholds
+from ..models.standing import Health, Standing
+from .display import in_time, moment, result_in_words
 
 NOTHING = timedelta(0)
 
+MAX_WAITING = 1000
+"""The most waiting events that a page counts."""
+
+MAX_LATEST = 10
+"""Lost deliveries among which a page looks for what they have in common."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outlook:
+    """The events that wait for a webhook, and what will become of them."""
+
+    waiting: int
+    """At most ``MAX_WAITING`` and one more."""
+    next_attempt_at: datetime | None = None
+    given_up_at: datetime | None = None
+    """When the first of them is given up at the earliest, if no request succeeds; None if none has failed yet."""
+
+
+def outlook_of(webhook: Webhook) -> Outlook:
+    """Read the outlook of a webhook from its queue, of which few rows are read."""
+    entries = QueueEntry.objects.using(webhook.alias).filter(webhook=webhook, kind=Delivery.Kind.EVENT)
+    columns = ("due_at", "attempt", "max_attempts", "retry_policy")
+    rows = list(entries.order_by("webhook_id", "due_at").values_list(*columns)[: MAX_WAITING + 1])
+    due = [due_at for due_at, *_rest in rows if due_at is not None]
+    ends = [_end(*row) for row in rows if row[0] is not None and row[1]]
+    return Outlook(waiting=len(rows), next_attempt_at=min(due, default=None), given_up_at=min(ends, default=None))
+
+
+def _end(due_at: datetime, attempt: int, max_attempts: int, policy: str) -> datetime:
+    """Return the earliest time of the last attempt of a queued delivery."""
+    return due_at + sum(policy_of_delivery(policy).delays[attempt : max_attempts - 1], NOTHING)
+
 
 def last_at(health: WebhookHealth) -> datetime | None:
-    """Return the time of the last finished delivery. Successes are recorded to the minute."""
-    return max((at for at in (health.last_success_at, health.last_given_up_at) if at is not None), default=None)
+    """Return the time of the last request whose result is known. Successes are recorded to the minute."""
+    times = (health.last_success_at, health.last_given_up_at, health.refused_at)
+    return max((at for at in times if at is not None), default=None)
 
 
 def disables_at(webhook: Webhook, health: WebhookHealth) -> datetime | None:
@@ -56,21 +96,139 @@ def why_paused(webhook: Webhook) -> str:
     return pauses.order_by("-pk").values_list("reason", flat=True).first() or ""
 
 
-def sentences(webhook: Webhook) -> list[SafeString | str]:
-    """Return sentences about a webhook's health and its outlook."""
-    health = WebhookHealth.of(webhook)
-    at = last_at(health) if health else None
-    if health is None or at is None:
-        return [gettext("No finished deliveries yet.")]
-    if health.failing_since is None:
-        return [format_html(gettext("Last delivery: {time}."), time=moment(at))]
-    failing = gettext("All deliveries since {time} were given up: {number} so far.")
-    found: list[SafeString | str] = [
-        format_html(failing, time=moment(health.failing_since), number=health.given_up_count),
-    ]
-    if health.warned_at is not None:
-        found.append(format_html(gettext("Account notified: {time}."), time=moment(health.warned_at)))
-    return [*found, _outlook(webhook, health)]
+def in_short(webhook: Webhook, found: Health) -> SafeString | str:
+    """Return one sentence about the state of a webhook, for lists. It reads nothing but the webhook's health."""
+    return next(_facts(webhook, found), "")
+
+
+def sentences(webhook: Webhook, found: Health) -> list[SafeString | str]:
+    """Return sentences about the state of a webhook, and what happens next, for its page."""
+    health = WebhookHealth.of(webhook) or WebhookHealth(webhook=webhook)
+    said = list(_facts(webhook, found))
+    if found.standing is Standing.PARTLY_FAILING:
+        said += _in_common(webhook)
+    if found.standing in (Standing.FAILING, Standing.RETRYING, Standing.PAUSED, Standing.UNVERIFIED):
+        said += _what_waits(webhook, found)
+    if health.given_up_since is not None:
+        if found.failed_requests or found.standing is not Standing.FAILING:
+            said.append(_given_up(health))
+        if health.warned_at is not None:
+            said.append(format_html(gettext("Account notified: {time}."), time=moment(health.warned_at)))
+        said.append(_outlook(webhook, health))
+    return said
+
+
+def _facts(webhook: Webhook, found: Health) -> Iterator[SafeString | str]:
+    """Yield the facts that led to the state, from the webhook and its health alone."""
+    health = WebhookHealth.of(webhook) or WebhookHealth(webhook=webhook)
+    if found.standing in (Standing.FAILING, Standing.RETRYING) and found.failed_requests:
+        yield _failed_requests(health, found)
+    elif found.standing is Standing.FAILING:
+        yield _given_up(health)
+    elif found.standing is Standing.RETRYING:
+        yield gettext("Deliveries that failed wait for their next attempt.")
+    elif found.standing is Standing.PARTLY_FAILING:
+        yield from _partly(health)
+    elif found.standing is Standing.SLOW:
+        yield _slow(health)
+    elif found.standing is Standing.DELAYED and found.since:
+        text = gettext("Delivery is delayed. An event has been due since {time}; nothing is lost.")
+        yield format_html(text, time=moment(found.since))
+    elif found.standing is Standing.HELD_BACK and found.since:
+        yield format_html(_why_held(webhook), time=moment(found.since), limit=webhook.max_in_flight or 1)
+    elif found.standing in (Standing.HEALTHY, Standing.PAUSED) and (at := last_at(health)):
+        yield format_html(gettext("Last delivery: {time}."), time=moment(at))
+    elif found.standing is Standing.UNUSED:
+        yield gettext("Nothing has been sent to it yet, except tests and verifications.")
+
+
+def cause_in_words(cause: str) -> str:
+    """Return the commonest cause of failed requests: a status or the result of an attempt."""
+    return gettext("status %(status)s") % {"status": cause} if cause.isdecimal() else result_in_words(cause)
+
+
+def _failed_requests(health: WebhookHealth, found: Health) -> SafeString:
+    if found.failed_requests == 1:
+        text = gettext("The last request failed at {time}: {cause}.")
+    elif len(health.refused) == 1:
+        text = gettext("The last {number} requests failed, since {time}, all with: {cause}.")
+    else:
+        text = gettext("The last {number} requests failed, since {time}, most with: {cause}.")
+    since = health.refused_since or health.failing_since
+    cause = cause_in_words(found.cause)
+    return format_html(text, number=found.failed_requests, time=moment(since) if since else "", cause=cause)
+
+
+def _given_up(health: WebhookHealth) -> SafeString:
+    number = health.given_up_count
+    text = ngettext("{number} event was given up since {time}.", "{number} events were given up since {time}.", number)
+    return format_html(text, number=number, time=moment(health.given_up_since) if health.given_up_since else "")
+
+
+def _partly(health: WebhookHealth) -> Iterator[str]:
+    hour, day = (health.recent.get(window.value, {}) for window in (Window.HOUR, Window.DAY))
+    if day.get("given_up"):
+        text = gettext("%(given_up)d of %(finished)d events of the last 24 hours were given up.")
+        yield text % {"given_up": day["given_up"], "finished": day["finished"]}
+    if Thresholds.configured().are_many_failed(hour.get("failed", 0), hour.get("requests", 0)):
+        text = gettext("%(failed)d of %(requests)d requests of the last hour failed.")
+        yield text % {"failed": hour["failed"], "requests": hour["requests"]}
+    if number := health.recent.get(MISSED):
+        yield ngettext("%(number)d event is still missed.", "%(number)d events are still missed.", number) % {
+            "number": number
+        }
+
+
+def _in_common(webhook: Webhook) -> Iterator[str]:
+    """Yield what the latest lost deliveries have in common: their answer, or the type of their events."""
+    deliveries = Delivery.objects.using(webhook.alias).filter(webhook=webhook, kind=Delivery.Kind.EVENT).for_owner()
+    lost = deliveries.in_state(Delivery.State.GIVEN_UP).select_related("event", "webhook").defer("event__body")
+    latest = list(lost.order_by("-pk")[:MAX_LATEST])
+    types = {delivery.event.type for delivery in latest if delivery.event}
+    if len(latest) > 1 and len(types) == 1:
+        yield gettext("The latest of them are all of the type %(type)s.") % {"type": types.pop()}
+
+
+def _slow(health: WebhookHealth) -> str:
+    text = gettext("1 of 20 answers of the last hour took %(time)s or longer. Answer within %(limit)s.")
+    p95 = timedelta(milliseconds=health.recent.get(Window.HOUR.value, {}).get("p95", 0))
+    limit = timedelta(seconds=Thresholds.configured().slow_seconds)
+    return text % {"time": in_time(p95), "limit": in_time(limit)}
+
+
+def _why_held(webhook: Webhook) -> str:
+    if webhook.rate_limit is not None:
+        return gettext("Its rate limit holds back events: the oldest has been due since {time}.")
+    if webhook.max_in_flight is not None:
+        return gettext(
+            "Its limit of {limit} requests at a time holds back events: the oldest has been due since {time}."
+        )
+    return gettext("Its order holds back events: the oldest has been due since {time}.")
+
+
+def _what_waits(webhook: Webhook, found: Health) -> Iterator[SafeString | str]:
+    outlook = outlook_of(webhook)
+    number = outlook.waiting
+    if not number:
+        return
+    shown = f"{MAX_WAITING}+" if number > MAX_WAITING else str(number)
+    is_sent = found.standing in (Standing.FAILING, Standing.RETRYING)
+    if not is_sent or outlook.next_attempt_at is None:
+        yield ngettext("%(number)s event waits.", "%(number)s events wait.", number) % {"number": shown}
+        return
+    text = ngettext(
+        "{number} event waits; the next attempt is {time}.", "{number} events wait; the next attempt is {time}.", number
+    )
+    yield format_html(text, number=shown, time=_when(outlook.next_attempt_at))
+    if outlook.given_up_at is not None:
+        given_up = gettext("If no request succeeds, the first of them is given up on {time}.")
+        yield format_html(given_up, time=moment(outlook.given_up_at))
+
+
+def _when(at: datetime) -> SafeString:
+    rest = at - timezone.now()
+    text = gettext("in %(time)s") % {"time": in_time(rest)} if rest > NOTHING else gettext("now")
+    return moment(at, text)
 
 
 def _outlook(webhook: Webhook, health: WebhookHealth) -> SafeString | str:

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from django.db.models import Case, CharField, Value, When
 from django.http import HttpResponse
+from django.utils import timezone
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from ..maintenance.rollups import reading
 from ..maintenance.rollups.reading import Counters, Window
 from ..models import Webhook
-from ..models.health import Standing
 from ..models.rollup import id_of_account
+from ..models.standing import Standing, conditions, healths_of
 from ..operations.portal_links import LinkSession
 from ..pages.display import percent
+from ..pages.health import in_short
 from .base import AccountPage, SafePage, redirect
-from .webhooks import state_of
 
 __all__ = ["AccountsPage", "OverviewPage"]
 
@@ -26,14 +28,6 @@ MAX_WEBHOOKS = 4000
 """The largest number of webhooks that the overview counts: the newest ones."""
 
 MAX_LISTED = 10
-
-ATTENTION = {
-    standing: condition for standing, condition in Standing.conditions().items() if standing.tone in ("bad", "late")
-}
-"""The standings that need attention, the gravest first, with their conditions."""
-
-STANDING = Case(*(When(is_it, then=Value(each.value)) for each, is_it in ATTENTION.items()), output_field=CharField())
-"""The standing of a webhook if it needs attention, otherwise None."""
 
 
 class AccountsPage(SafePage):
@@ -61,13 +55,14 @@ class OverviewPage(AccountPage):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         newest = Webhook.objects.existing().owned_by(self.owner).order_by("-pk")
-        found = newest.values_list("pk", STANDING)[: MAX_WEBHOOKS + 1]
+        found = newest.values_list("pk", _attention_of(timezone.now()))[: MAX_WEBHOOKS + 1]
         number = min(len(found), MAX_WEBHOOKS)
         # The gravest come first, and of these the newest.
-        attention = [(each, pk) for each in ATTENTION for pk, standing in found[:number] if standing == each]
+        attention = [(each, pk) for each in Standing for pk, standing in found[:number] if standing == each]
         listed = [pk for _standing, pk in attention[:MAX_LISTED]]
         webhooks = newest.select_related("health").defer("filter", "encrypted_headers").in_bulk(listed)
         day = reading.series(Window.DAY, [id_of_account(self.owner.pk)]).total
+        healths = healths_of(webhooks.values())
         css, state, cause = _verdict(number, [standing for standing, _pk in attention], day)
         return super().get_context_data(
             state=state,
@@ -79,10 +74,20 @@ class OverviewPage(AccountPage):
             success=percent(day.succeeded, day.finished) if day.finished else "",
             p50=day.response_times.percentile(0.5),
             p95=day.response_times.percentile(0.95),
-            attention=[(webhooks[pk], state_of(webhooks[pk])) for pk in listed if pk in webhooks],
+            attention=[
+                (webhooks[pk], healths[pk].standing, in_short(webhooks[pk], healths[pk]))
+                for pk in listed
+                if pk in webhooks
+            ],
             more=len(attention) - MAX_LISTED,
             **kwargs,
         )
+
+
+def _attention_of(now: datetime) -> Case:
+    """Return the standing of a webhook, if it needs attention, as an expression."""
+    cases = {each: is_it for each, is_it in conditions(now).items() if each.tone in ("bad", "late")}
+    return Case(*(When(is_it, then=Value(each.value)) for each, is_it in cases.items()), output_field=CharField())
 
 
 def _verdict(number: int, attention: Sequence[Standing], day: Counters) -> tuple[str, str, str]:
@@ -92,8 +97,8 @@ def _verdict(number: int, attention: Sequence[Standing], day: Counters) -> tuple
     if attention:
         most = len(attention)
         text = ngettext("%(number)d webhook needs attention.", "%(number)d webhooks need attention.", most)
-        state = str(Standing.FAILING.label) if Standing.FAILING in attention else gettext("Not everything is sent")
-        return "bad", state, text % {"number": most}
+        gravest = min(attention, key=list(Standing).index)
+        return gravest.tone, str(gravest.label), text % {"number": most}
     if not day.finished:
         return "good", str(Standing.HEALTHY.label), gettext("There were no deliveries in the last 24 hours.")
     text = gettext("%(rate)s of the deliveries of the last 24 hours succeeded.")

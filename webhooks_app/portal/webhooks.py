@@ -10,6 +10,7 @@ from django.contrib import messages
 from django.core.exceptions import ValidationError
 from django.db.models import Q
 from django.http import HttpResponse
+from django.utils import timezone
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
@@ -19,8 +20,8 @@ from ..maintenance.rollups.reading import Window
 from ..models import Delivery, Replay, Webhook
 from ..models.delivery import DeliveryQuerySet
 from ..models.fields import compact_json
-from ..models.health import Standing
 from ..models.keyset import read_page
+from ..models.standing import Health, Standing, conditions, health_of, healths_of
 from ..models.webhook import check_url
 from ..operations.registration import register_webhook, update_webhook
 from ..operations.rights import REGISTER_WEBHOOK, UPDATE_WEBHOOK
@@ -29,7 +30,7 @@ from ..pages.display import delivery_rows
 from ..pages.explanation import state_of_handshake, waiting_for, why
 from ..pages.form_fields import SecretField
 from ..pages.forms import GroupedCheckboxes, WebhookOptions, as_form_error, event_type_choices
-from ..pages.health import sentences, why_paused
+from ..pages.health import in_short, sentences, why_paused
 from ..pages.shown_once import new_submission, show_once, shown_by_first
 from ..pages.transcript import transcript
 from ..routing.preview import preview_filter
@@ -40,12 +41,13 @@ __all__ = ["NewWebhookPage", "SettingsPage", "WebhookListPage", "WebhookPage"]
 
 RECENT = 10
 
+FAILS = (Standing.FAILING, Standing.PARTLY_FAILING, Standing.RETRYING)
+"""The states of which the page shows the last failure."""
+
 
 class WebhookFilterForm(forms.Form):
     q = forms.CharField(label=_("URL or description"), required=False, max_length=200)
-    status = forms.ChoiceField(
-        label=_("Status"), required=False, choices=[("", _("All")), *Webhook.Status.choices, ("failing", _("failing"))]
-    )
+    state = forms.ChoiceField(label=_("State"), required=False, choices=[("", _("All")), *Standing.choices])
 
 
 class NewWebhookForm(forms.Form):
@@ -112,16 +114,17 @@ class WebhookListPage(AccountPage):
         rows = Webhook.objects.existing().owned_by(self.owner).select_related("health")
         rows = rows.filter(_matching(form.cleaned_data)) if form.is_valid() else rows.none()
         page = read_page(rows, cursor=cursor_of(self.request), size=PER_PAGE)
-        shown = [(webhook, state_of(webhook)) for webhook in page.rows]
+        healths = healths_of(page.rows)
+        shown = [
+            (webhook, healths[webhook.pk].standing, in_short(webhook, healths[webhook.pk])) for webhook in page.rows
+        ]
         return super().get_context_data(form=form, webhooks=shown, **links_of(self.request, page), **kwargs)
 
 
 def _matching(data: dict[str, str]) -> Q:
-    text, status = data["q"].strip(), data["status"]
+    text, state = data["q"].strip(), data["state"]
     found = Q(url__icontains=text) | Q(description__icontains=text) | Q(pk=text) if text else Q()
-    if status == "failing":
-        return found & Q(status=Webhook.Status.ACTIVE, health__failing_since__isnull=False)
-    return found & Q(status=status) if status else found
+    return found & conditions(timezone.now())[Standing(state)] if state else found
 
 
 class NewWebhookPage(FormPage):
@@ -159,7 +162,8 @@ class WebhookPage(AccountPage):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         webhook = self.find_webhook()
-        failure = last_failure_of(webhook)
+        found = health_of(webhook)
+        failure = last_failure_of(webhook, found)
         attempts = failure.shown_attempts() if failure else []  # retention may have deleted them
         newest = _deliveries(webhook).filter(kind__in=(Delivery.Kind.EVENT, Delivery.Kind.TEST)).order_by("-pk")
         day = reading.series(Window.DAY, [webhook.pk])
@@ -167,7 +171,7 @@ class WebhookPage(AccountPage):
             title=webhook.description or gettext("Webhook"),
             subject=webhook.url,
             webhook=webhook,
-            **state_of(webhook),
+            **state_of(webhook, found),
             why_paused=why_paused(webhook),
             failure=failure,
             why_failed=why(attempts[-1]) if attempts else "",
@@ -182,22 +186,22 @@ class WebhookPage(AccountPage):
         )
 
 
-def state_of(webhook: Webhook) -> dict[str, Any]:
+def state_of(webhook: Webhook, found: Health) -> dict[str, Any]:
     """Return the standing of a webhook, with its start and sentences about it."""
-    standing = Standing.of(webhook)
     return {
-        "standing": standing,
-        "state_since": webhook.shown_status_changed_at if standing.began_with_status else None,
-        "sentences": sentences(webhook),
+        "standing": found.standing,
+        "state_since": webhook.shown_status_changed_at if found.standing.began_with_status else None,
+        "sentences": sentences(webhook, found),
     }
 
 
-def last_failure_of(webhook: Webhook) -> Delivery | None:
-    """Return the last delivery of an event, given up, if all of the last ones were; otherwise None."""
-    if Standing.of(webhook) is not Standing.FAILING:
+def last_failure_of(webhook: Webhook, found: Health) -> Delivery | None:
+    """Return the last delivery of an event with a failed request, if the receiver fails; otherwise None."""
+    if found.standing not in FAILS:
         return None
     events = _deliveries(webhook).filter(kind=Delivery.Kind.EVENT)
-    return events.in_state(Delivery.State.GIVEN_UP).order_by("-pk").first()
+    given_up = events.in_state(Delivery.State.GIVEN_UP).order_by("-pk").first()
+    return given_up or events.filter(queue_entry__webhook=webhook, queue_entry__attempt__gt=0).order_by("pk").first()
 
 
 def handshake_of(page: AccountPage, webhook: Webhook) -> dict[str, Any]:

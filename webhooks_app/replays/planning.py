@@ -328,8 +328,8 @@ def failing_periods(webhook: Webhook, *, since: datetime | None = None) -> list[
     """
     using = webhook.alias
     health = WebhookHealth.objects.using(using).filter(pk=webhook.pk).first() or WebhookHealth(webhook=webhook)
-    if webhook.is_stopped and health.failing_since is None:
-        health.failing_since = stopped_since(webhook)
+    if webhook.is_stopped and health.given_up_since is None:
+        health.given_up_since = stopped_since(webhook)
     edge = since or timezone.now() - LOOK_BACK
     success_at = health.last_success_at
     return [

@@ -211,7 +211,7 @@ def test_an_error_while_disabling_one_webhook_does_not_affect_the_next(days, own
     for webhook, days_ago in ((days.webhook, 8), (other, 7)):
         since = days.clock() - timedelta(days=days_ago)
         WebhookHealth.objects.create(
-            webhook=webhook, failing_since=since, given_up_count=20, last_given_up_at=days.clock()
+            webhook=webhook, failing_since=since, given_up_since=since, given_up_count=20, last_given_up_at=days.clock()
         )
 
     def veto(sender, webhook, **arguments):

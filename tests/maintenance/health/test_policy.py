@@ -18,6 +18,7 @@ def failing(given_up=10, span_hours=12.0, *, warned=False, policy=""):
     """Return the health of a webhook that has been failing since ``days`` ago."""
     return WebhookHealth(
         failing_since=SINCE,
+        given_up_since=SINCE,
         last_given_up_at=SINCE + timedelta(hours=span_hours),
         given_up_count=given_up,
         warned_at=SINCE if warned else None,

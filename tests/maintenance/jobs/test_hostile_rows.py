@@ -148,7 +148,7 @@ def give_up(deliveries):
 
 def make_failing(webhook_id):
     now = timezone.now()
-    times = {"failing_since": now - timedelta(days=300), "last_given_up_at": now}
+    times = {"given_up_since": now - timedelta(days=300), "last_given_up_at": now}
     WebhookHealth.objects.create(webhook_id=webhook_id, given_up_count=1000, **times)
 
 

@@ -42,11 +42,11 @@ def test_each_span_has_the_sums_of_its_roll_ups() -> None:
 
     sum_up(DEFAULT_DB_ALIAS, [webhook.pk], NOW)
 
-    figures = {"worst": 0.0567, "p50": 75, "p95": 98}
+    times = {"p50": 75, "p95": 98}
     assert recent_of(webhook) == {
-        "hour": {"finished": 10, "given_up": 2, **figures},
-        "day": {"finished": 20, "given_up": 4, **figures, "worst": 0.0807},
-        "week": {"finished": 30, "given_up": 6, **figures, "worst": 0.095},
+        "hour": {"finished": 10, "given_up": 2, "requests": 16, "failed": 8, "worst": 0.28, **times},
+        "day": {"finished": 20, "given_up": 4, "requests": 32, "failed": 16, "worst": 0.3363, **times},
+        "week": {"finished": 30, "given_up": 6, "requests": 48, "failed": 24, "worst": 0.3639, **times},
     }
 
 

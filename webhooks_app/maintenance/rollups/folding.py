@@ -20,7 +20,7 @@ from django.db.models.functions import Cast
 
 from ...database.sql import kind_of, upsert, writing
 from ...models import MaintenanceJob, Rollup, Tally, Webhook
-from ...models.rollup import CODE, EVERY_WEBHOOK, FIRST_WEBHOOK, MISSED_FROM, SINCE_SUCCESS, id_of_account
+from ...models.rollup import CODE, EVERY_WEBHOOK, FIRST_WEBHOOK, MISSED_FROM, REFUSED, SINCE_SUCCESS, id_of_account
 
 logger = logging.getLogger("webhooks_app.maintenance")
 
@@ -71,6 +71,8 @@ class TalliedWebhook(NamedTuple):
     """The creation time of the oldest event that was given up or cancelled."""
     codes: Mapping[int, int] = MappingProxyType({})
     """Number of failed attempts by the status of their answer. Older versions of the app do not count them."""
+    refused: Mapping[str, int] = MappingProxyType({})
+    """Number of attempts that failed after the last success, or of all without one, by status or else by result."""
 
     @property
     def has_success(self) -> bool:
@@ -106,15 +108,23 @@ def _read(tally: Tally) -> tuple[list[TalliedWebhook], list[str]]:
             tally.recorded_at,
             given_up_since_success=counters.pop(SINCE_SUCCESS, 0),
             missed_from=_moment(counters.pop(MISSED_FROM, None)),
-            codes={int(name[len(CODE) :]): counters.pop(name) for name in list(counters) if name.startswith(CODE)},
+            codes={int(status): number for status, number in _taken(counters, CODE).items()},
+            refused=_taken(counters, REFUSED),
             counters=counters,
         )
         for digits, counters in counts["webhooks"].items()
     ]
     for webhook in webhooks:
         # raises unless they are numbers
-        sum((*webhook.counters.values(), *webhook.codes.values()), webhook.given_up_since_success)
+        numbers = (*webhook.counters.values(), *webhook.codes.values(), *webhook.refused.values())
+        sum(numbers, webhook.given_up_since_success)
     return webhooks, [f"dlv_{digits}" for digits in counts["given_up"]]
+
+
+def _taken(counters: dict[str, int], prefix: str) -> Sums:
+    """Remove the counters with this prefix, and return them without it."""
+    names = [name for name in counters if name.startswith(prefix)]
+    return {name.removeprefix(prefix): counters.pop(name) for name in names}
 
 
 def _moment(milliseconds: int | None) -> datetime | None:

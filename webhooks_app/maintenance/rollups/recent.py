@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
 from django.db.models import Count
 
 from ...database.sql import upsert
-from ...models import QueueEntry, RecentResults, Rollup, WebhookHealth
-from ...models.rollup import EVERY_WEBHOOK, OUTCOMES, RESPONSE_TIME
+from ...models import Delivery, QueueEntry, RecentResults, Rollup, WebhookHealth
+from ...models.health import Thresholds, Trouble
+from ...models.rollup import EVERY_WEBHOOK, FAILED, OUTCOMES, RESPONSE_TIME
+from ...protocol.ids import first_id_at
 from .folding import changing, names_in, sums_by
 from .reading import Counters, Window, spans
 
 SPANS = (Window.HOUR, Window.DAY, Window.WEEK)
-QUEUED = "queued"
-"""The name of the number of queued deliveries, beside the names of the spans."""
+QUEUED, MISSED = "queued", "missed"
+"""The names of the number of queued deliveries, and of the missed events of the last day, beside those of the spans."""
+
+MOST_MISSED = 100
+"""Given-up deliveries of a webhook that are examined. With more, ``MISSED`` means at least."""
+
+DAY = timedelta(days=1)
 
 Z = 1.96
 """Quantile of the normal distribution for a confidence of 95 %."""
@@ -31,14 +38,29 @@ def lower_bound(part: int, whole: int) -> float:
 
 
 def figures(counters: Counters) -> dict[str, Any]:
-    """Return the figures of one span by name. ``worst`` is the lower bound of the share given up."""
-    finished, given_up, times = counters.finished, counters.given_up, counters.response_times
-    found: dict[str, Any] = {"finished": finished, "given_up": given_up}
-    if finished:
-        found["worst"] = round(lower_bound(given_up, finished), 4)
+    """Return the figures of one span by name: of deliveries, of requests, and ``p50`` and ``p95`` in ms.
+
+    ``worst`` is the lower bound of the share of failed requests.
+    """
+    times = counters.response_times
+    found: dict[str, Any] = {"finished": counters.finished, "given_up": counters.given_up}
+    if requests := counters.attempts:
+        failed = requests - counters.succeeded
+        found |= {"requests": requests, "failed": failed, "worst": round(lower_bound(failed, requests), 4)}
     if times.count:
         found |= {name: round(times.percentile(share) or 0) for name, share in (("p50", 0.5), ("p95", 0.95))}
     return found
+
+
+def trouble_of(recent: Mapping[str, Any]) -> str:
+    """Return what the recent results of a webhook show, as a value of ``Trouble`` or ""."""
+    limits = Thresholds.configured()
+    hour: Mapping[str, int] = recent.get(Window.HOUR.value, {})
+    requests = hour.get("requests", 0)
+    if recent.get(MISSED) or limits.are_many_failed(hour.get("failed", 0), requests):
+        return Trouble.PARTLY.value
+    is_slow = requests >= limits.slow_requests and hour.get("p95", 0) > 1000 * limits.slow_seconds
+    return Trouble.SLOW.value if is_slow else ""
 
 
 Recent: TypeAlias = dict[str, dict[str, Any]]
@@ -51,14 +73,27 @@ def sum_up(using: str, webhook_ids: Sequence[str], now: datetime) -> Recent:
     for window in SPANS:
         rows = Rollup.objects.using(using).filter(spans(window, now))
         names = names_in(rows.filter(webhook_id=EVERY_WEBHOOK))
-        counted = [name for name in names if name.startswith((*OUTCOMES, RESPONSE_TIME))]
+        counted = [name for name in names if name.startswith((*OUTCOMES, FAILED, RESPONSE_TIME))]
         for webhook_id, sums in sums_by("webhook_id", rows.filter(webhook_id__in=webhook_ids), counted).items():
             found[webhook_id][window.value] = figures(Counters(sums))
     queued = QueueEntry.objects.using(using).filter(webhook__in=webhook_ids).order_by()
     for webhook_id, number in queued.values_list("webhook").annotate(number=Count("pk")):
         found[webhook_id][QUEUED] = number
+    failing = [pk for pk, recent in found.items() if recent.get(Window.DAY.value, {}).get("given_up")]
+    for webhook_id in failing:
+        if number := _missed(using, webhook_id, now - DAY):
+            found[webhook_id][MISSED] = number
     _store(using, found)
     return found
+
+
+def _missed(using: str, webhook_id: str, since: datetime) -> int:
+    """Return the number of events that were given up and neither delivered since nor are to be sent again."""
+    events = Delivery.objects.using(using).filter(kind=Delivery.Kind.EVENT, webhook=webhook_id)
+    given_up = events.in_state(Delivery.State.GIVEN_UP).filter(pk__gte=first_id_at("dlv", since)).order_by("-pk")
+    lost = set(given_up.values_list("event", flat=True)[:MOST_MISSED])
+    sent = events.filter(event__in=lost, state__in=(Delivery.State.SUCCEEDED, Delivery.State.PENDING))
+    return len(lost.difference(sent.order_by().values_list("event", flat=True)))
 
 
 def pack(using: str, place: int, webhook_ids: Sequence[str], found: Recent) -> None:
@@ -71,12 +106,19 @@ def pack(using: str, place: int, webhook_ids: Sequence[str], found: Recent) -> N
 
 def _store(using: str, found: Recent) -> None:
     health = WebhookHealth.objects.using(using)
-    stored = dict(health.filter(pk__in=found).values_list("pk", "recent"))
+    stored = {pk: tuple(kept) for pk, *kept in health.filter(pk__in=found).values_list("pk", "recent", "trouble")}
+    judged = {webhook_id: (recent, trouble_of(recent)) for webhook_id, recent in sorted(found.items())}
     changed = [
-        WebhookHealth(webhook_id=webhook_id, recent=recent)
-        for webhook_id, recent in sorted(found.items())
-        if recent != stored.get(webhook_id, {})
+        WebhookHealth(webhook_id=webhook_id, recent=recent, trouble=trouble)
+        for webhook_id, (recent, trouble) in judged.items()
+        if (recent, trouble) != stored.get(webhook_id, ({}, ""))
     ]
     if changed:
         with changing(using):  # folds change the same rows
-            upsert(health, changed, unique=("webhook",), update=("recent",))
+            upsert(health, changed, unique=("webhook",), update=("recent", "trouble"))
+
+
+def restless(using: str, webhook_ids: Collection[str]) -> list[str]:
+    """Return which of these webhooks are in trouble, in order. Their results are worth summing up soon."""
+    rows = WebhookHealth.objects.using(using).filter(pk__in=webhook_ids).exclude(trouble="")
+    return sorted(rows.values_list("pk", flat=True))

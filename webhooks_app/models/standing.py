@@ -1,0 +1,208 @@
+"""The judgement of a webhook by its requests: its standing now, for pages, the API, mails and metrics.
+
+``judged`` is the rule, a pure function. ``conditions`` is the same rule as conditions in SQL, for lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from django.db import models
+from django.db.models import Exists, OuterRef, Q, Subquery
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from .delivery import Delivery
+from .health import Thresholds, Trouble, WebhookHealth, is_failing
+from .maintenance import WorkerProcess
+from .order import OrderedEntries
+from .queue import QueueEntry
+from .webhook import Order, Webhook
+
+EVENT = Delivery.Kind.EVENT
+
+
+class Standing(models.TextChoices):
+    """The state of a webhook and what its receiver does, in one word. The first that applies is the gravest."""
+
+    FAILING = "failing", _("Failing")
+    VERIFICATION_FAILED = "verification_failed", _("Verification failed")
+    DISABLED = "disabled", _("Disabled")
+    PARTLY_FAILING = "partly_failing", _("Partly failing")
+    RETRYING = "retrying", _("Retrying")
+    SLOW = "slow", _("Slow")
+    DELAYED = "delayed", _("Delayed")
+    HELD_BACK = "held_back", _("Held back")
+    PAUSED = "paused", _("Paused")
+    UNVERIFIED = "unverified", _("Not verified yet")
+    UNUSED = "unused", _("No requests yet")
+    HEALTHY = "healthy", _("Healthy")
+
+    @property
+    def tone(self) -> str:
+        """``good``, ``late`` or ``bad`` for the colour of the word, or ``open`` for none."""
+        if self in (self.FAILING, self.VERIFICATION_FAILED, self.DISABLED):
+            return "bad"
+        return {self.HEALTHY: "good", self.UNUSED: "open"}.get(self, "late")
+
+    @property
+    def began_with_status(self) -> bool:
+        """True if it has lasted since the last change of the status."""
+        return self in (self.VERIFICATION_FAILED, self.DISABLED, self.UNVERIFIED, self.UNUSED, self.HEALTHY)
+
+
+STOPPED = {
+    Webhook.Status.DISABLED: Standing.DISABLED,
+    Webhook.Status.FAILED: Standing.VERIFICATION_FAILED,
+    Webhook.Status.PENDING: Standing.UNVERIFIED,
+}
+
+
+class Waiting(NamedTuple):
+    """What the queue has for a webhook, from two entries of an index."""
+
+    oldest_due_at: datetime | None = None
+    """The due time of the event that has been due for the longest, or None if none is due."""
+    next_retry_at: datetime | None = None
+    """The time of the next retry, or None if none is scheduled."""
+    has_workers: bool = True
+    """Whether any worker process runs."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Health:
+    """The judgement of a webhook with the facts behind it."""
+
+    standing: Standing
+    since: datetime | None = None
+    """Start of the failure, of the pause or of the delay. None for states that began with the status."""
+    failed_requests: int = 0
+    """Requests that failed since the last success."""
+    cause: str = ""
+    """The commonest cause of these: a status as text, or the result of an attempt; "" without a failed request."""
+    given_up: int = 0
+    """Deliveries given up since the last success."""
+    next_attempt_at: datetime | None = None
+    """The time of the next retry, if one is scheduled."""
+
+
+def judged(webhook: Webhook, health: WebhookHealth | None, waiting: Waiting, now: datetime) -> Health:
+    """Return the judgement of a webhook. ``health`` is None before its first result."""
+    health = health or WebhookHealth(webhook=webhook)
+    standing = _standing(webhook, health, waiting, now)
+    since = {
+        Standing.FAILING: health.failing_since,
+        Standing.RETRYING: health.refused_since,
+        Standing.DELAYED: waiting.oldest_due_at,
+        Standing.HELD_BACK: waiting.oldest_due_at,
+        Standing.PAUSED: webhook.paused_at,
+    }
+    return Health(
+        standing=standing,
+        since=since.get(standing),
+        failed_requests=health.refused_count,
+        cause=max(health.refused, key=lambda cause: health.refused[cause], default=""),
+        given_up=health.given_up_count,
+        next_attempt_at=waiting.next_retry_at,
+    )
+
+
+def _standing(webhook: Webhook, health: WebhookHealth, waiting: Waiting, now: datetime) -> Standing:
+    if webhook.status in STOPPED:
+        return STOPPED[Webhook.Status(webhook.status)]
+    if webhook.paused_at is not None:
+        return Standing.PAUSED
+    if health.is_failing(now):
+        return Standing.FAILING
+    if health.trouble == Trouble.PARTLY:
+        return Standing.PARTLY_FAILING
+    if waiting.next_retry_at is not None or health.failing_since is not None:
+        return Standing.RETRYING
+    if health.trouble == Trouble.SLOW:
+        return Standing.SLOW
+    if waiting.oldest_due_at is not None and waiting.oldest_due_at <= now - delay():
+        return Standing.HELD_BACK if waiting.has_workers and limits_itself(webhook) else Standing.DELAYED
+    is_unused = health.last_success_at is None and health.last_given_up_at is None and health.refused_at is None
+    return Standing.UNUSED if is_unused else Standing.HEALTHY
+
+
+def delay() -> timedelta:
+    """Return the time after which an event that is due is late."""
+    return timedelta(seconds=Thresholds.configured().delayed_seconds)
+
+
+def limits_itself(webhook: Webhook) -> bool:
+    """Return True if a choice of the webhook can hold back events that are due."""
+    return webhook.rate_limit is not None or webhook.max_in_flight is not None or webhook.order != Order.NONE
+
+
+def conditions(now: datetime) -> dict[Standing, Q]:
+    """Return the same rule as conditions for rows of Webhook, each in a query of its own, the gravest first."""
+    status = Webhook.Status
+    running = Q(status=status.ACTIVE, paused_at=None)
+    failing = Q(Exists(WebhookHealth.objects.filter(is_failing(now), webhook=OuterRef("pk"))))
+    well = running & ~failing
+    partly = Q(health__trouble=Trouble.PARTLY)
+    retrying = Q(Exists(_retries(now))) | Q(health__failing_since__isnull=False)
+    slow = Q(health__trouble=Trouble.SLOW)
+    late = Q(Exists(_due(now - delay())))
+    chooses = Q(rate_limit__isnull=False) | Q(max_in_flight__isnull=False) | ~Q(order=Order.NONE)
+    held = chooses & Q(Exists(WorkerProcess.objects.running()))
+    quiet = well & ~partly & ~retrying & ~slow & ~late
+    unused = Q(health__last_success_at=None, health__last_given_up_at=None, health__refused_at=None)
+    return {
+        Standing.FAILING: running & failing,
+        Standing.VERIFICATION_FAILED: Q(status=status.FAILED),
+        Standing.DISABLED: Q(status=status.DISABLED),
+        Standing.PARTLY_FAILING: well & partly,
+        Standing.RETRYING: well & ~partly & retrying,
+        Standing.SLOW: well & ~retrying & slow,
+        Standing.DELAYED: well & ~partly & ~retrying & ~slow & late & ~held,
+        Standing.HELD_BACK: well & ~partly & ~retrying & ~slow & late & held,
+        Standing.PAUSED: Q(status=status.ACTIVE, paused_at__isnull=False),
+        Standing.UNVERIFIED: Q(status=status.PENDING),
+        Standing.UNUSED: quiet & unused,
+        Standing.HEALTHY: quiet & ~unused,
+    }
+
+
+def _retries(now: datetime) -> OrderedEntries:
+    return QueueEntry.objects.filter(webhook=OuterRef("pk"), kind=EVENT, due_at__gt=now, attempt__gt=0)
+
+
+def _due(at: datetime) -> OrderedEntries:
+    """Return the entries of events that were due at this time, and that no worker has begun."""
+    return QueueEntry.objects.filter(webhook=OuterRef("pk"), kind=EVENT, due_at__lte=at, claimed_at=None)
+
+
+def health_of(webhook: Webhook, now: datetime | None = None) -> Health:
+    """Return the judgement of one webhook. Lists use ``healths_of``."""
+    return healths_of([webhook], now)[webhook.pk]
+
+
+def healths_of(webhooks: Iterable[Webhook], now: datetime | None = None) -> Mapping[str, Health]:
+    """Return the judgement of each of a page's webhooks, which should be loaded with ``health``, with two queries."""
+    now = now or timezone.now()
+    rows = list(webhooks)
+    if not rows:
+        return {}
+    waiting = _waiting(rows[0].alias, [row.pk for row in rows if row.status == Webhook.Status.ACTIVE], now)
+    return {row.pk: judged(row, WebhookHealth.of(row), waiting.get(row.pk, Waiting()), now) for row in rows}
+
+
+def _waiting(using: str, webhook_ids: list[str], now: datetime) -> dict[str, Waiting]:
+    if not webhook_ids:
+        return {}
+    oldest, retry = _first(_due(now)), _first(_retries(now))
+    rows: Any = Webhook.objects.using(using).filter(pk__in=webhook_ids).order_by()
+    found = list(rows.values_list("pk", oldest, retry))
+    is_anything_due = any(due_at is not None for _pk, due_at, _retry_at in found)
+    has_workers = not is_anything_due or WorkerProcess.objects.using(using).running().exists()
+    return {pk: Waiting(due_at, retry_at, has_workers) for pk, due_at, retry_at in found}
+
+
+def _first(entries: Any) -> Subquery:
+    return Subquery(entries.order_by("due_at").values("due_at")[:1])
