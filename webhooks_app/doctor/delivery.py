@@ -10,6 +10,7 @@ from typing import Any
 
 from django.conf import settings as django_settings
 from django.db import connections
+from django.db.models import Max
 from django.utils.translation import gettext as _
 
 from ..conf import BEAT_TAG, settings
@@ -44,11 +45,14 @@ def examine_workers(name: str) -> Iterator[Finding]:
         yield ok(name, _("Running worker processes: %(number)d.") % {"number": alive})
     if alive:
         return
-    seen_at = processes.order_by("-seen_at").values_list("seen_at", flat=True).first()
-    found = _("No worker process is running: none has ever been seen.")
-    if seen_at:
-        found = _("No worker process is running: the last one was seen at %(time)s UTC.")
-    yield fail(name, found % {"time": f"{seen_at:%F %T}" if seen_at else ""}, _start_workers())
+    # A process that ends deletes its row. The jobs that it ran remain.
+    ran = MaintenanceJob.objects.using(database_alias()).aggregate(at=Max("ended_at"))["at"]
+    seen = processes.aggregate(at=Max("seen_at"))["at"]
+    at = max((each for each in (ran, seen) if each is not None), default=None)
+    found = _("No worker process is running: none has run since the installation.")
+    if at is not None:
+        found = _("No worker process is running: the last one stopped at %(time)s UTC.")
+    yield fail(name, found % {"time": f"{at:%F %T}" if at else ""}, _start_workers())
 
 
 def _start_workers() -> str:
@@ -63,7 +67,11 @@ def _short_of_descriptors() -> list[str]:
 
 def examine_jobs(name: str) -> Iterator[Finding]:
     """Yield the errors of the workers' maintenance jobs."""
-    failed = MaintenanceJob.objects.using(database_alias()).exclude(error="")
+    jobs = MaintenanceJob.objects.using(database_alias())
+    if not jobs.filter(ended_at__isnull=False).exists():
+        yield ok(name, _("No maintenance job has run yet: workers run them."))
+        return
+    failed = jobs.exclude(error="")
     for job, error in failed.values_list("name", "error"):
         found = _("The job '%(job)s' failed: %(error)s") % {"job": job, "error": error}
         yield warn(name, found, _("See the log of the workers for the traceback."))

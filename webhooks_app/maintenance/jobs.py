@@ -23,6 +23,7 @@ from ..database.sql import concerns_rows, kind_of
 from ..models import MaintenanceJob, Problem, QueueEntry, RecentResults, Replay, Webhook
 from ..models.audit import SYSTEM, acting
 from ..models.hold import HoldReason, reason_expression
+from ..models.standing import healths_of
 from ..protocol.json_data import format_time
 from ..replays.runner import advance
 from .filtering import evaluate_filters
@@ -190,21 +191,28 @@ def judge_health(using: str, now: datetime, facts: dict[str, Any]) -> float | No
 
 
 def sum_up_recent(using: str, now: datetime, facts: dict[str, Any]) -> float | None:
-    """Sum up the recent results of the next webhooks. ``as_of`` is the time since which all are up to date."""
+    """Sum up the recent results of the next webhooks. ``as_of`` is the time since which all are up to date.
+
+    ``standings`` has the numbers of webhooks by their standing in the last complete round.
+    """
     began_at, after = time.monotonic(), facts.get("after", "")
     place = facts.get("place", 0) if after else 0
     webhooks = Webhook.objects.using(using).existing().filter(pk__gt=after).order_by("pk")
     ids = list(webhooks.values_list("pk", flat=True)[:WEBHOOKS_AT_A_TIME])
     if not after:
-        facts["round"] = format_time(now)
+        facts["round"], facts["counted"] = format_time(now), {}
     found = _sum_up_some(using, ids, now)
     pack(using, place, ids, found)
+    judged = healths_of(Webhook.objects.using(using).filter(pk__in=ids).select_related("health").readable(), now)
+    counted = Counter(facts.get("counted", {}))
+    counted.update(health.standing.value for health in judged.values())
+    facts["counted"] = dict(counted)
     has_more = len(ids) == WEBHOOKS_AT_A_TIME
     facts["after"] = ids[-1] if has_more else ""
     facts["place"] = place + 1
     if not has_more:
         RecentResults.objects.using(using).filter(pk__gt=place).delete()
-        facts["as_of"] = facts["round"]
+        facts["as_of"], facts["standings"] = facts["round"], facts["counted"]
     return max(LEAST_PAUSE_SECONDS if has_more else RECENT_SECONDS, (time.monotonic() - began_at) / RECENT_SHARE)
 
 

@@ -8,7 +8,7 @@ not with the number of deliveries.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from itertools import accumulate
 
@@ -23,6 +23,7 @@ from ..maintenance.rollups import reading
 from ..maintenance.rollups.reading import Counters, Histogram
 from ..models import Delivery, DeliveryAttempt, MaintenanceJob, WorkerProcess
 from ..models.rollup import OUTCOMES
+from ..models.standing import Standing
 
 __all__ = ["WebhooksCollector"]
 
@@ -83,15 +84,30 @@ def _of_jobs(now: datetime) -> Iterator[Metric]:
         "webhooks_maintenance_job_failed", "1 if the last run of a maintenance job failed.", labels=["job"]
     )
     gauges: dict[str, object] = {}
+    standings: dict[str, int] = {}
     for job in MaintenanceJob.objects.all():
         if job.ended_at is not None:
             age.add_metric([job.name], _seconds(now - job.ended_at))
         failed.add_metric([job.name], bool(job.error))
         if job.name == "gauges":
             gauges = job.facts
+        if job.name == "recent":
+            standings = job.facts.get("standings", {})
     yield age
     yield failed
     yield from _gauged(gauges, now)
+    if standings:
+        yield _judged(standings)
+
+
+def _judged(standings: Mapping[str, int]) -> Metric:
+    """Return the numbers of webhooks in the last complete round of the job that judges them."""
+    webhooks = GaugeMetricFamily(
+        "webhooks_webhooks", "Webhooks by what their receivers do, by their requests.", labels=["health"]
+    )
+    for standing in Standing:
+        webhooks.add_metric([standing.value], standings.get(standing.value, 0))
+    return webhooks
 
 
 def _gauged(facts: dict[str, object], now: datetime) -> Iterator[Metric]:

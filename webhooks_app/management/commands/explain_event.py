@@ -7,6 +7,9 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from ...models import Event
+from ...models.standing import Health, healths_of
+from ...pages.display import as_text
+from ...pages.health import in_short
 from ...routing.admission import is_routed
 from ...routing.report import Decision, decide
 from ..base import WebhooksCommand, printable
@@ -26,14 +29,17 @@ class Command(WebhooksCommand):
         if event is None:
             raise CommandError(f"Unknown event {options['event_id']!r}.")
         decisions = decide(event, with_platform=True)
+        healths = healths_of([decision.webhook for decision in decisions])
         for decision in decisions:
-            self.result(_described(decision))
+            self.result(_described(decision, healths[decision.webhook.pk]))
         if not decisions and not is_routed(event):
             self.note("The event was addressed to one webhook, and its delivery has been deleted.", role="WARNING")
         elif not decisions:
             self.note("Neither the event's owner nor the platform has a webhook.", role="WARNING")
 
 
-def _described(decision: Decision) -> str:
+def _described(decision: Decision, health: Health) -> str:
     sent = f"sent ({decision.delivery.pk})" if decision.delivery else "not sent"
-    return printable(f"{decision.webhook.pk} {sent}: {decision.explanation}")
+    now = as_text(in_short(decision.webhook, health))
+    receiver = f" Its receiver now: {health.standing.label}. {now}" if health.standing.tone in ("bad", "late") else ""
+    return printable(f"{decision.webhook.pk} {sent}: {decision.explanation}{receiver.rstrip()}")
