@@ -79,7 +79,7 @@ def test_the_oldest_of_many_webhooks_is_on_the_overview_when_it_fails(many: Cust
     monkeypatch.setattr("webhooks_app.portal.overview.MAX_WEBHOOKS", 1000)
     cut_short = many.get("overview")
 
-    assert [webhook.pk for webhook, _shown in page.context["attention"]] == [many.webhook.pk]
+    assert [webhook.pk for webhook, *_shown in page.context["attention"]] == [many.webhook.pk]
     assert (page.context["number"], "Only the newest" in text(page)) == (1001, False)
     assert cut_short.context["attention"] == []
     assert "Only the newest 1000 webhooks are counted here." in text(cut_short)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import ssl
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from difflib import get_close_matches
 from ipaddress import ip_network
 from typing import Any, TypeAlias
@@ -18,6 +19,7 @@ from ..encryption import DERIVED, is_key
 from ..event_types import registry
 from ..filters import FILTER_OPERATORS
 from ..implementations import Implementations
+from ..models.health import Thresholds
 from ..models.webhook import Order
 from ..owners import OWNERS, owner_model
 from ..retry import RETRY_POLICIES
@@ -34,6 +36,8 @@ MAKE_A_KEY = "python -c 'from cryptography.fernet import Fernet; print(Fernet.ge
 MAKE_A_RANDOM_ONE = "python -c 'import secrets; print(secrets.token_urlsafe(32))'"
 
 MIN_TOKEN_LENGTH = 16
+
+MAX_THRESHOLD = 1_000_000
 
 Check: TypeAlias = Callable[[str, Any], Iterator[checks.CheckMessage]]
 
@@ -212,6 +216,21 @@ def _retention_by_type(name: str, days_by_type: Mapping[str, int]) -> Iterator[c
             yield checks.Warning(found % {"name": name, "type": short(event_type)}, hint=hint, id="webhooks_app.W010")
 
 
+def _thresholds(name: str, limits: Mapping[str, float]) -> Iterator[checks.CheckMessage]:
+    known = [field.name for field in fields(Thresholds)]
+    for key, value in limits.items():
+        if key not in known:
+            found = gettext("%(name)s has the unknown key '%(key)s'.") % {"name": name, "key": short(key)}
+            hint = did_you_mean(get_close_matches(key, known, n=1)) or gettext("Choose from %(names)s.") % {
+                "names": ", ".join(known)
+            }
+            yield checks.Error(found, hint=hint, id="webhooks_app.E041")
+        elif not 0 <= value <= MAX_THRESHOLD:
+            found = gettext("%(name)s has the value %(value)s for '%(key)s'.")
+            numbers = {"name": name, "key": key, "value": as_text(value)}
+            yield checks.Error(found % numbers, hint=range_hint(0, MAX_THRESHOLD), id="webhooks_app.E041")
+
+
 CONTENT_CHECKS: Mapping[str, Check] = {
     "OWNER_MODEL": _owner_model,
     "OWNERS": _owners,
@@ -232,6 +251,7 @@ CONTENT_CHECKS: Mapping[str, Check] = {
     "VERIFICATION_RATE": _rate,
     "PROBE_RATE": _rate,
     "ADDRESS_PROBE_RATE": _rate,
+    "HEALTH": _thresholds,
     "RETENTION_DAYS_BY_TYPE": _retention_by_type,
     "METRICS_TOKEN": _metrics_token,
     "PORTAL_CSP": _policy_of_pages,
