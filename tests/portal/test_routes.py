@@ -52,17 +52,14 @@ ROUTES = {
     "webhook-test": ("webhook",),
     "webhook-rotate": ("webhook",),
     "replay-new": ("webhook",),
-    "webhook-handshake": ("webhook",),
     "webhook-code": ("webhook",),
     "webhook-secret": ("webhook", "token"),
     "webhook-action": ("webhook", "pause"),
     "deliveries": (),
     "delivery": ("delivery",),
-    "delivery-attempts": ("delivery",),
     "events": (),
     "event": ("event",),
     "replay": ("replay",),
-    "replay-progress": ("replay",),
     "replay-step": ("replay", "cancel"),
     "event-types": (),
     "event-type": ("ppt.generation.failed",),
@@ -79,9 +76,6 @@ ELSEWHERE = {"accounts", "link", "link-damaged", "link-end"}
 READ_BY = ("get", "head", "options")
 METHODS = ("get", "head", "options", "post", "put", "patch", "delete", "trace")
 CONFIRMATIONS = ("webhook-action", "replay-step", "key-revoke")
-PARTS = ("webhook-handshake", "delivery-attempts", "replay-progress")
-"""Routes that answer with a part of a page."""
-
 POSTED = {"url": "http://127.0.0.1:9000/other", "event_types": ["file.deleted"], "event_type": "file.deleted"}
 POSTED |= {"name": "x", "scopes": ["webhooks:read"], "states": ["missed"], "overlap_hours": "1"}
 
@@ -178,7 +172,7 @@ def test_the_owner_sees_each_page(amina: Customer, name: str) -> None:
 @pytest.mark.parametrize("language", ["en", "de"])
 def test_no_page_has_two_buttons_named_cancel(amina: Customer, language: str) -> None:
     amina.client.cookies[settings.LANGUAGE_COOKIE_NAME] = language
-    paths = [path for name in ROUTES if name not in PARTS for path in paths_of(name, amina, amina)]
+    paths = [path for name in ROUTES for path in paths_of(name, amina, amina)]
     paths = [path for path in paths if "/explode/" not in path]
 
     pages = {path: amina.client.get(path) for path in paths}
@@ -337,13 +331,23 @@ def test_a_user_with_several_accounts_chooses_one(amina: Customer, settings: Any
     assert amina.url("overview") in switched
 
 
-def test_a_part_that_is_reloaded_does_not_look_for_other_accounts(amina: Customer) -> None:
-    def asked(name: str) -> int:
+def test_a_page_that_reads_itself_again_looks_for_no_other_accounts(amina: Customer) -> None:
+    def asked(**headers: str) -> int:
         with CaptureQueriesContext(connection) as queries:
-            assert amina.get(name, amina.delivery.pk).status_code == 200
+            assert amina.client.get(amina.url("delivery", amina.delivery.pk), headers=headers).status_code == 200
         return sum("LIMIT 50" in query["sql"] for query in queries)
 
-    assert (asked("delivery"), asked("delivery-attempts")) == (1, 0)
+    assert (asked(), asked(**{"X-Requested-With": "fetch"})) == (1, 0)
+
+
+def test_a_page_that_reads_itself_again_leaves_messages_to_the_next_visit(amina: Customer) -> None:
+    address = amina.url("webhook", amina.webhook.pk)
+    amina.client.post(amina.url("webhook-action", amina.webhook.pk, "pause"))
+
+    polled = amina.client.get(address, headers={"X-Requested-With": "fetch"}).text
+    visited = amina.client.get(address).text
+
+    assert ["The webhook is paused." in page for page in (polled, visited)] == [False, True]
 
 
 def test_the_only_account_needs_no_choice(amina: Customer) -> None:

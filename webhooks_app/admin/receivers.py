@@ -56,6 +56,9 @@ sorted by account at a time."""
 MAX_EXAMINED = 1000
 """The most webhooks that a page examines. It has a link to search further. An export examines all."""
 
+MAX_EXAMINED_BY_QUEUE = 500
+"""The same if the state depends on the queue, of which rows are read too."""
+
 MAX_FAILING = 2000
 """The most failing webhooks that an order knows: the longest failing. It has the others as if they were not failing."""
 
@@ -191,7 +194,7 @@ class ReceiversPage(ExportingAdmin, PageAdmin):
             "export_url": f"export/?{_changed(query, skip=None, **{PAGE_VAR: None})}",
             "previous": _changed(query, **{PAGE_VAR: page - 1}) if page > 1 else "",
             "next": _changed(query, **{PAGE_VAR: page + 1}) if len(ids) > PER_PAGE else "",
-            "searched": MAX_EXAMINED if order.is_cut_short and len(ids) <= PER_PAGE else 0,
+            "searched": order.most_examined if order.is_cut_short and len(ids) <= PER_PAGE else 0,
             "further": "" if order.sorts_accounts else _changed(query, skip=order.reached, **{PAGE_VAR: None}),
             "most_failing": MAX_FAILING if order.has_more_failing else 0,
             "is_queue_counted": is_queue_counted,
@@ -305,9 +308,13 @@ class _Order:
     reached: int = 0
     """The number of webhooks that have been skipped or examined."""
     is_cut_short: bool = False
-    """True if more than ``MAX_EXAMINED`` webhooks would have to be examined."""
+    """True if more than ``most_examined`` webhooks would have to be examined."""
     has_more_failing: bool = False
     """True if the order does not know all failing webhooks."""
+
+    @property
+    def most_examined(self) -> int:
+        return MAX_EXAMINED_BY_QUEUE if self.state in NOT_INDEXED else MAX_EXAMINED
 
     @property
     def sorts_accounts(self) -> bool:
@@ -409,14 +416,14 @@ class _Order:
     def _matching(self, ids: Sequence[str], state: Standing | None = None) -> list[str]:
         """Return which of these webhooks exist and are in this state, in the same order.
 
-        Of a page, some may be skipped, and only ``MAX_EXAMINED`` are examined.
+        Of a page, some may be skipped, and only ``most_examined`` are examined.
         """
         state = state or self.state
         if self.limit is not None and (state or not self.sorts_accounts):
             skipped = min(len(ids), max(0, self.skip - self.reached))
             ids = ids[skipped:]
             self.reached += skipped
-            room = self.skip + MAX_EXAMINED - self.reached
+            room = self.skip + self.most_examined - self.reached
             self.is_cut_short = self.is_cut_short or len(ids) > room
             ids = ids[:room]
             self.reached += len(ids)

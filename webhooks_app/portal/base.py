@@ -202,6 +202,8 @@ class AccountPage(SafePage):
     """The entry of the navigation that is current."""
     right: ClassVar[Right] = VIEW_WEBHOOKS
     """The right that the page requires. Operations check the right of each action again."""
+    is_live = False
+    """Whether the open page reads itself again, and replaces its parts."""
 
     def answer(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         found = self.accounts(kwargs["owner"])
@@ -220,7 +222,7 @@ class AccountPage(SafePage):
             return self.refused(_("Not found"), _("There is no such page, or it no longer exists."), status=404)
 
     def refused(self, title: Any, reason: Any, *, status: int) -> HttpResponse:
-        context = self.page_context() | {"title": title, "reason": reason}
+        context = self.page_context() | {"title": title, "reason": reason, "live_url": ""}
         return TemplateResponse(self.request, "webhooks_app/portal/refused.html", context, status=status)
 
     @property
@@ -256,7 +258,9 @@ class AccountPage(SafePage):
         """Return the context of all pages of the account."""
         return {
             "account": self.account,
-            "accounts": SimpleLazyObject(self.accounts),  # parts do not show them
+            "accounts": SimpleLazyObject(self.accounts),  # looked for only by a visit
+            "is_visit": self.request.headers.get("X-Requested-With") != "fetch",
+            "live_url": self.request.get_full_path() if self.is_live else "",
             "link_session": self.link,
             "section": self.section,
             "may_manage": self.may(UPDATE_WEBHOOK),

@@ -190,6 +190,7 @@ class DeliveryPage(AccountPage):
 
     template_name = "webhooks_app/portal/delivery.html"
     section = "deliveries"
+    is_live = True
     right = VIEW_DELIVERIES
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
@@ -218,13 +219,6 @@ class DeliveryPage(AccountPage):
         made: list[Delivery] = []
         self.perform(lambda: made.append(redeliver(delivery, actor=self.actor)), _("The event is sent once more."))
         return redirect(self.delivery_url(made[0].pk if made else delivery.pk))
-
-
-class AttemptsPart(DeliveryPage):
-    """The part of a page with the attempts of a delivery, for reloading."""
-
-    template_name = "webhooks_app/portal/parts/attempts.html"
-    http_method_names = ("get", "head")
 
 
 class EventFilterForm(forms.Form):

@@ -51,6 +51,7 @@ class OverviewPage(AccountPage):
 
     template_name = "webhooks_app/portal/overview.html"
     section = "overview"
+    is_live = True
     title = _("Overview")
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:

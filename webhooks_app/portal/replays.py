@@ -81,6 +81,7 @@ class ReplayPage(AccountPage):
 
     template_name = "webhooks_app/portal/replay.html"
     section = "webhooks"
+    is_live = True
     title = _("Replay of missed events")
     right = VIEW_DELIVERIES
 
@@ -131,12 +132,6 @@ class ReplayPage(AccountPage):
 def replay_of(page: AccountPage) -> Replay:
     replay: Replay = page.find(Replay.objects.select_related("webhook"), page.kwargs["pk"])
     return replay
-
-
-class ReplayPart(ReplayPage):
-    """The part of a page with the progress of a replay, for reloading."""
-
-    template_name = "webhooks_app/portal/parts/replay.html"
 
 
 class ReplayStepPage(ConfirmationPage):

@@ -78,6 +78,7 @@ class TestEventPage(WebhookFormPage):
     """A form for a test event, with the answer of the receiver to the last one."""
 
     template_name = "webhooks_app/portal/test_event.html"
+    is_live = True
     title = _("Send a test event")
     right = TEST_WEBHOOK
     form_class = TestEventForm
@@ -163,6 +164,7 @@ class SecretPage(AccountPage):
             subject=webhook.url,
             secret=secret,
             **(_receivers(webhook, secret) if secret else {}),
+            live_url=self.url("webhook", webhook.pk),  # this page can be read only once
             **handshake_of(self, webhook),
             can_verify=self.may(verify.right) and verify.is_offered(webhook),
             **kwargs,

@@ -159,6 +159,7 @@ class WebhookPage(AccountPage):
 
     template_name = "webhooks_app/portal/webhook.html"
     section = "webhooks"
+    is_live = True
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         webhook = self.find_webhook()
@@ -166,6 +167,7 @@ class WebhookPage(AccountPage):
         failure = last_failure_of(webhook, found)
         attempts = failure.shown_attempts() if failure else []  # retention may have deleted them
         newest = _deliveries(webhook).filter(kind__in=(Delivery.Kind.EVENT, Delivery.Kind.TEST)).order_by("-pk")
+        recent = delivery_rows(newest[:RECENT], url=self.delivery_url)
         day = reading.series(Window.DAY, [webhook.pk])
         return super().get_context_data(
             title=webhook.description or gettext("Webhook"),
@@ -177,9 +179,10 @@ class WebhookPage(AccountPage):
             why_failed=why(attempts[-1]) if attempts else "",
             actions=offered(self, webhook),
             filter=compact_json(webhook.filter),
-            recent=delivery_rows(newest[:RECENT], url=self.delivery_url),
+            recent=recent,
             day=day.total,
             day_p95=day.total.response_times.percentile(0.95),
+            is_expected=any(row.delivery.state == Delivery.State.PENDING for row in recent),
             replays=Replay.objects.filter(webhook=webhook).order_by("-pk")[:5],
             **handshake_of(self, webhook),
             **kwargs,
@@ -208,11 +211,10 @@ def handshake_of(page: AccountPage, webhook: Webhook) -> dict[str, Any]:
     """Return the latest verification of a webhook with its requests and answers."""
     delivery = _deliveries(webhook).handshakes().order_by("-pk").first()
     if delivery is None:
-        return {"handshake": None, "is_done": True}
+        return {"handshake": None}
     attempts = transcript(delivery.shown_attempts(), delivery, shows_body=True, url=page.delivery_url)
     return {
         "handshake": delivery,
-        "is_done": delivery.state != Delivery.State.PENDING,
         "handshake_status": state_of_handshake(delivery, why(attempts[-1].attempt) if attempts else ""),
         "handshake_waits": waiting_for(delivery, url=page.delivery_url) if not attempts else "",
         "attempts": attempts,
@@ -222,16 +224,6 @@ def handshake_of(page: AccountPage, webhook: Webhook) -> dict[str, Any]:
 def _deliveries(webhook: Webhook) -> DeliveryQuerySet:
     rows = Delivery.objects.filter(webhook=webhook).for_owner()
     return rows.select_related("event", "webhook__lane", "queue_entry").defer("event__body")
-
-
-class HandshakePart(AccountPage):
-    """The part of a page that shows the latest verification, for reloading."""
-
-    template_name = "webhooks_app/portal/parts/handshake.html"
-
-    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        webhook = self.find_webhook()
-        return super().get_context_data(webhook=webhook, **handshake_of(self, webhook), **kwargs)
 
 
 class SettingsPage(WebhookFormPage):

@@ -13,8 +13,7 @@ function keepLive(part) {
   const announcement = part.parentElement.querySelector(".webhooks-announcement");
   const refresh = part.parentElement.querySelector(".webhooks-refresh");
   const isDone = () => part.querySelector("[data-done]") !== null;
-  const isSelected = (selection) => !selection.isCollapsed && part.contains(selection.anchorNode);
-  const isInUse = () => part.contains(document.activeElement) || isSelected(window.getSelection());
+  const isInUse = () => part.contains(document.activeElement) || isSelected(part);
 
   async function poll() {
     if (!document.hidden && !isInUse()) {
@@ -47,26 +46,16 @@ function keepLive(part) {
   }
 
   function show(text) {
-    const lasting = text.replace(/(<time [^>]*) title="[^"]*"/g, "$1"); // how long ago always changes
-    if (lasting === part.dataset.shown) {
+    const shown = text.replace(/(<time [^>]*) title="[^"]*"/g, "$1"); // how long ago always changes
+    if (shown === part.dataset.shown) {
       return;
     }
     const state = announced()?.dataset.announced;
-    const scrolled = [...part.querySelectorAll(".webhooks-scroll")].map((each) => each.scrollLeft);
-    const key = (details, index) => details.id || index;
-    const open = new Map([...part.querySelectorAll("details")].map((each, index) => [key(each, index), each.open]));
-    part.innerHTML = text;
-    part.dataset.shown = lasting;
-    part.querySelectorAll("details").forEach((details, index) => {
-      details.open = open.get(key(details, index)) ?? details.open;
-    });
-    part.querySelectorAll(".webhooks-scroll").forEach((each, index) => {
-      each.scrollLeft = scrolled[index] ?? 0;
-    });
+    replaceContent(part, text);
+    part.dataset.shown = shown;
     if (announcement && announced()?.dataset.announced !== state) {
       announcement.textContent = announced()?.textContent ?? "";
     }
-    offerCopies(part);
   }
 
   function next() {
@@ -80,6 +69,90 @@ function keepLive(part) {
   }
 
   next();
+}
+
+const FIRST_POLLS = [300, 700, 1500];
+const IDLE_MILLISECONDS = 15_000;
+
+// A page that is read again as a whole, so that all of its parts are of one moment: soon while something is expected,
+// and rarely otherwise. A part with the focus or a selection waits.
+function keepPageLive(page) {
+  let polls = 0;
+  const isExpected = () => page.querySelector("[data-expected]") !== null;
+
+  async function poll() {
+    if (!document.hidden) {
+      try {
+        const answer = await fetch(page.dataset.livePage, {
+          headers: { "X-Requested-With": "fetch" },
+          redirect: "error",
+        });
+        if (answer.ok) {
+          show(new DOMParser().parseFromString(await answer.text(), "text/html"));
+        }
+      } catch {
+        // The server is unreachable for the moment. Leave the page unchanged.
+      }
+    }
+    next();
+  }
+
+  function show(now) {
+    const isInUse = (part) => part.contains(document.activeElement) || isSelected(part);
+    for (const part of page.querySelectorAll("[data-part]")) {
+      const found = now.querySelector(`[data-part="${part.dataset.part}"]`);
+      if (found && lasting(found) !== lasting(part) && !isInUse(part)) {
+        replaceContent(part, found.innerHTML);
+      }
+    }
+  }
+
+  function next() {
+    const pause = isExpected() ? FIRST_POLLS[polls] ?? POLL_MILLISECONDS : IDLE_MILLISECONDS;
+    polls += 1;
+    window.setTimeout(poll, pause);
+  }
+
+  page.querySelectorAll(".webhooks-refresh").forEach((refresh) => { refresh.hidden = true; });
+  next();
+}
+
+function isSelected(part) {
+  const selection = window.getSelection();
+  return !selection.isCollapsed && part.contains(selection.anchorNode);
+}
+
+// The content without what changes with every second, or with every form.
+function lasting(part) {
+  return part.innerHTML
+    .replace(/(<time [^>]*) title="[^"]*"/g, "$1")
+    .replace(/ hidden(="")?/g, "")
+    .replace(/name="csrfmiddlewaretoken" value="[^"]*"/g, "");
+}
+
+// Replaces the content of a part, and keeps what its reader has opened and scrolled.
+function replaceContent(part, html) {
+  const scrolled = [...part.querySelectorAll(".webhooks-scroll")].map((each) => each.scrollLeft);
+  const key = (details, index) => details.id || index;
+  const open = new Map([...part.querySelectorAll("details")].map((each, index) => [key(each, index), each.open]));
+  part.innerHTML = html;
+  part.querySelectorAll("details").forEach((details, index) => {
+    details.open = open.get(key(details, index)) ?? details.open;
+  });
+  part.querySelectorAll(".webhooks-scroll").forEach((each, index) => {
+    each.scrollLeft = scrolled[index] ?? 0;
+  });
+  offerCopies(part);
+}
+
+// "in 12 s" counts down to its time.
+function countDown() {
+  for (const time of document.querySelectorAll("time")) {
+    const rest = Math.ceil((Date.parse(time.dateTime) - Date.now()) / 1000);
+    if (rest >= 0) {
+      time.textContent = time.textContent.replace(/[\d.,]+ s$/, `${rest} s`);
+    }
+  }
 }
 
 // Copy buttons are hidden until this script enables them.
@@ -289,6 +362,8 @@ document.addEventListener("DOMContentLoaded", () => {
   document.querySelectorAll("[data-timezone]").forEach(rememberTimeZone);
   document.addEventListener("keydown", focusSearch);
   document.querySelectorAll("[data-live]").forEach(keepLive);
+  document.querySelectorAll("[data-live-page]").forEach(keepPageLive);
+  window.setInterval(countDown, 1000);
   document.querySelectorAll("[data-group]").forEach(offerWholeGroup);
   document.querySelectorAll("[data-owners]").forEach(suggestOwners);
   document.querySelectorAll("[data-check]").forEach(checkAtOnce);
