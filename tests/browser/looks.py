@@ -21,7 +21,7 @@ from webhooks_app.models import ApiKey, Delivery, Webhook
 from webhooks_app.portal import portal_url
 
 from ..portal.conftest import Customer
-from ..portal.test_routes import PARTS, ROUTES, path_of
+from ..portal.test_routes import ROUTES, path_of
 from ..support.rows import plan_replay
 from .conftest import Console, Login, new_session, served_in
 from .inspection import LOOKS, keep_picture, looking, overflow
@@ -67,7 +67,7 @@ def test_every_page_of_the_customers_has_its_pictures_taken(browser: Browser, co
     customer = of_the_demo()
     newcomer = get_user_model().objects.create_user("newcomer")
     paths = {
-        **{name: path_of(name, customer, customer) for name in ROUTES if name not in PARTS},
+        **{name: path_of(name, customer, customer) for name in ROUTES},
         **{f"{name}, empty": reverse(f"webhooks_portal:{name}", args=(newcomer.pk,)) for name in EMPTY},
         "webhook, failing": reverse("webhooks_portal:webhook", args=(customer.user.pk, customer.delivery.webhook_id)),
         "catalogue": "/event-types/",

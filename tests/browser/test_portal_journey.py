@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 from ..example_project.commands import running
 from ..support.servers.process import free_port
@@ -105,6 +105,8 @@ def test_a_new_customer_tests_and_repairs_a_webhook(browser: Browser, service: s
         customer.sees("The presentation is being made.")
         customer.follows("Your webhooks")
         customer.reloads_until("1 webhook needs attention.", timeout_seconds=GIVEN_UP_WITHIN_SECONDS)
+        lost = tab.locator("dt", has_text="Given up").locator("xpath=following-sibling::dd")
+        expect(lost).to_have_text("2", timeout=1000 * GIVEN_UP_WITHIN_SECONDS)  # the page reads itself again
 
         customer.steps = 0
         customer.clicks(tab.get_by_role("main").get_by_role("link", name="http://127.0.0.1"))
