@@ -16,7 +16,7 @@ NEWER := .venv-newer
 DJANGO_6_1 := django==6.1.3
 DJANGO_NEXT := django>=6.2a1
 # Long tests that do not run again with newer versions.
-ON_ONE_DJANGO := faults house acceptance example_project browser tasks management
+ON_ONE_DJANGO := faults house benchmarks acceptance example_project browser tasks management
 # Tests that depend more on Django than on Python. They run with the newest Django only.
 DJANGO_S := admin api checks emission maintenance metrics models operations replays routing
 

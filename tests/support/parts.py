@@ -29,8 +29,8 @@ LONGER = {
         "signatures/test_standard.py",
     ),
     "measurements, builds and type checkers": (
-        *("emission/test_typing.py", "house/test_benchmarks.py", "house/test_counts.py", "house/test_docs_site.py"),
-        *("house/test_rivals.py", "transport/test_exhaustion.py", "transport/test_many_requests.py"),
+        *("benchmarks", "emission/test_typing.py", "house/test_docs_site.py"),
+        *("transport/test_exhaustion.py", "transport/test_many_requests.py"),
     ),
     "walks through every page, and hostile values in every place": (
         *("admin/test_disclosure.py", "admin/test_export.py", "admin/test_hostile.py", "admin/test_long_lists.py"),
