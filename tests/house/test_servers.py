@@ -2,30 +2,11 @@
 
 from __future__ import annotations
 
-import amqp
 import pytest
 import requests
-from redis import Redis
 
 from tests.support.servers.nginx import NginxReceiver
 from tests.support.waiting import wait_until
-
-
-def test_redis_answers(redis_url: str) -> None:
-    with Redis.from_url(redis_url) as client:
-        assert client.ping()
-
-
-def test_rabbitmq_transports_a_message(rabbitmq_url: str) -> None:
-    host = rabbitmq_url.rpartition("@")[2].rstrip("/")
-
-    with amqp.Connection(host) as connection:
-        channel = connection.channel()
-        queue = channel.queue_declare(exclusive=True).queue
-        channel.basic_publish(amqp.Message("wake"), routing_key=queue)
-        message = channel.basic_get(queue, no_ack=True)
-
-    assert message.body == "wake"
 
 
 def test_nginx_logs_its_requests(nginx: NginxReceiver) -> None:
