@@ -2,6 +2,7 @@
 
 The README links to files beside it. An index shows the README without them, so the distribution has absolute links if
 ``WEBHOOKS_PROJECT_URL`` names the published repository, on GitHub or GitLab, and otherwise no links to files.
+hatch-fancy-pypi-readme replaces links too, but cannot read the address from the environment.
 """
 
 from __future__ import annotations

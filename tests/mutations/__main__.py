@@ -1,7 +1,8 @@
 """Apply each mutation to a temporary copy of the tree, and run the tests that must catch it.
 
 ``python -m tests.mutations [--workers 2] [--first] [name…]`` prints a line for each mutation, and exits with 1 if fewer
-than 95 % are caught. All of them take about an hour.
+than 95 % are caught. All of them take about an hour. mutmut makes 2 of these 99 faults, and cosmic-ray 1:
+they change one operator, constant or argument at a time, but no whole condition, no whole step and no SQL.
 """
 
 from __future__ import annotations
