@@ -11,6 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from tests.maintenance.rollups.conftest import make_tally
+from tests.support.reading import words
 from webhooks_app.admin.overview import verdict
 from webhooks_app.maintenance.rollups.reading import Counters
 from webhooks_app.models import Webhook, WebhookHealth, WorkerProcess
@@ -18,7 +19,7 @@ from webhooks_app.models import Webhook, WebhookHealth, WorkerProcess
 from .conftest import Page, shows, text
 
 WELL = {"workers": 1, "overdue": timedelta(0), "last_hour": Counters({"succeeded_at_once": 1000}), "failing": 0}
-GOOD, WARNING, BAD = "webhooks-good", "webhooks-late", "webhooks-bad"
+GOOD, WARNING, BAD = "good", "late", "bad"
 
 
 def counted(given_up: int, succeeded: int) -> Counters:
@@ -26,7 +27,7 @@ def counted(given_up: int, succeeded: int) -> Counters:
 
 
 @pytest.mark.parametrize(
-    ("facts", "css", "state", "cause"),
+    ("facts", "tone", "state", "cause"),
     [
         pytest.param({}, GOOD, "Healthy", "0% of the deliveries", id="well"),
         pytest.param({"last_hour": Counters()}, GOOD, "Healthy", "There were no deliveries", id="nothing"),
@@ -50,10 +51,10 @@ def counted(given_up: int, succeeded: int) -> Counters:
         ),
     ],
 )
-def test_the_gravest_problem_is_named(facts: dict[str, Any], css: str, state: str, cause: str) -> None:
+def test_the_gravest_problem_is_named(facts: dict[str, Any], tone: str, state: str, cause: str) -> None:
     found = verdict(**{**WELL, **facts})
 
-    assert (found.css, str(found.state)) == (css, state)
+    assert (found.tone, str(found.state)) == (tone, state)
     assert cause in found.cause
 
 
@@ -84,5 +85,5 @@ def test_the_overview_begins_with_the_sentence(
     WebhookHealth.objects.create(webhook=new_webhook(None), failing_since=now - timedelta(minutes=6))
     failing = overview(superuser)
 
-    assert '<strong class="webhooks-state webhooks-good">Healthy.</strong> 0% of the deliveries' in text(well)
+    assert "Healthy. 0% of the deliveries" in words(text(well))
     assert shows(failing, "1 webhook has been failing.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -69,12 +70,15 @@ class Recipients:
 
     @property
     def in_words(self) -> str:
+        """The number of the succeeded deliveries, and those of the others by state."""
         text = (
             gettext("%(done)d of more than %(all)d delivered")
             if self.has_more
             else gettext("%(done)d of %(all)d delivered")
         )
-        return text % {"done": self.succeeded, "all": self.count}
+        numbers = Counter(State(state) for state in self.states.values())
+        others = [f"{numbers[state]} {state.label}" for state in BEST_FIRST[1:] if numbers[state]]
+        return ", ".join([text % {"done": self.succeeded, "all": self.count}, *others])
 
 
 def recipients_of(deliveries: QuerySet[Any], event_ids: Sequence[str]) -> dict[str, Recipients]:

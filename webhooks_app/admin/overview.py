@@ -42,7 +42,8 @@ ERRORS_WARNING, ERRORS_ERROR = 0.01, 0.1
 
 
 class Verdict(NamedTuple):
-    css: str
+    tone: str
+    """``good``, ``late`` or ``bad``, like that of a ``Standing``."""
     state: Any
     cause: str
 
@@ -55,7 +56,7 @@ def verdict(
     ``workers`` is None if the user may not know them. ``failing`` webhooks have failed for some time; ``has_more``
     means at least.
     """
-    healthy = Verdict("webhooks-good", _("Healthy"), _results(last_hour))
+    healthy = Verdict("good", _("Healthy"), _results(last_hour))
     return next(_problems(workers, overdue, last_hour, failing, has_more=has_more), healthy)
 
 
@@ -63,7 +64,7 @@ def _problems(
     workers: int | None, overdue: timedelta, last_hour: Counters, failing: int, *, has_more: bool
 ) -> Iterator[Verdict]:
     """Yield the problems, the gravest first."""
-    bad, warning = "webhooks-bad", "webhooks-late"
+    bad, warning = "bad", "late"
     finished = last_hour.finished
     errors = last_hour.given_up / finished if finished >= MIN_DELIVERIES else 0
     delay = gettext("A delivery has been due for %(time)s.") % {"time": in_time(overdue)}
