@@ -12,8 +12,8 @@ from django.contrib import admin
 from django.contrib.admin.models import DELETION, LogEntry
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.html import strip_tags
 
+from tests.support.reading import breadcrumbs, named
 from webhooks_app.emission import emit
 from webhooks_app.models import ApiKey, AuditEntry, Delivery, Event, Replay, Webhook
 from webhooks_app.operations import replays
@@ -92,16 +92,21 @@ def test_the_last_use_of_a_key_is_shown_before_it_is_revoked(superuser: Page) ->
 
 
 @pytest.mark.parametrize(
-    ("action", "css"),
+    ("action", "button", "destroys"),
     [
-        pytest.param("disable", "webhooks-destructive", id="disable"),
-        pytest.param("delete_selected", "webhooks-destructive", id="delete"),
-        pytest.param("pause", "default", id="pause"),
-        pytest.param("verify", "default", id="verify"),
+        pytest.param("disable", "Disable", True, id="disable"),
+        pytest.param("delete_selected", "Delete", True, id="delete"),
+        pytest.param("pause", "Pause", False, id="pause"),
+        pytest.param("verify", "Verify", False, id="verify"),
     ],
 )
-def test_only_buttons_that_destroy_are_red(superuser: Page, webhook: Webhook, action: str, css: str) -> None:
-    assert f'<input type="submit" class="{css}"' in text(superuser.act(action, webhook))
+def test_the_button_says_what_it_does_and_warns_if_it_destroys(
+    superuser: Page, webhook: Webhook, action: str, button: str, destroys: bool
+) -> None:
+    page = superuser.act(action, webhook)
+
+    assert controls_of(text(page), 'name="confirmed"')[0] == button
+    assert page.context["is_destructive"] is destroys
 
 
 def test_the_owner_reads_why_the_operator_disabled_a_webhook(superuser: Page, webhook: Webhook, owner: Any) -> None:
@@ -283,8 +288,5 @@ def test_a_confirmation_leads_back_to_its_row(superuser: Page, webhook: Webhook)
     page = superuser.get("webhook", "act", webhook.pk, "pause")
     url = reverse("admin:webhooks_app_webhook_change", args=[webhook.pk])
 
-    crumbs = text(page).partition('<div class="breadcrumbs">')[2].partition("</div>")[0]
-
-    assert f'<a href="{url}">{webhook.url}</a>' in crumbs
-    names = [name.strip() for name in strip_tags(crumbs).split("&rsaquo;")]
-    assert names == ["Home", "Webhooks", "All webhooks", webhook.url, "Pause"]
+    assert breadcrumbs(text(page)) == ["Home", "Webhooks", "All webhooks", webhook.url, "Pause"]
+    assert named(text(page), "Breadcrumbs").find("a", string=webhook.url)["href"] == url

@@ -13,6 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
+from tests.support.reading import cells, named
 from tests.support.servers.process import free_port
 from webhooks_app.admin import operations_page
 from webhooks_app.admin.operations_page import settings_in_force
@@ -96,7 +97,8 @@ def test_the_forecast_is_that_of_the_last_count(superuser: Page, new_webhook: An
     page = text(operations(superuser))
 
     assert "1 delivery becomes due within the next hour." in page
-    assert '<path class="due" d="M' in page
+    assert named(page, "Deliveries that become due, by minute").path["d"].startswith("M")
+    assert "1" in cells(page, "Deliveries")
     assert '<th scope="row">paused</th><td>1</td>' in page
     assert '<th scope="row">not due</th><td>1</td>' in page
     assert "<td>1,234</td>" in page

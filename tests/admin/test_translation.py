@@ -141,7 +141,7 @@ def test_the_refusal_of_a_url_is_german(german: Page, url: str, words: str) -> N
     saved = german.post("webhook", "add", **form, url=url)
     checked = german.post("webhook", "check_url", url=url)
 
-    assert_german(prose(saved, '<ul class="errorlist"', "</ul>"), words)
+    assert_german(prose(saved, 'id="id_url_error"', "</ul>"), words)
     assert_german(prose(checked, "<span", "</span>"), words)
 
 
@@ -178,7 +178,7 @@ def test_the_failure_of_a_delivery_is_german(german: Page, delivery: Delivery, m
 
     page = german.get("delivery", "change", delivery.pk)
 
-    assert_german(prose(page, 'class="module webhooks-attempt"', "</section>"), "Das war der letzte von")
+    assert_german(prose(page, "<h2>Versuch", "</section>"), "Das war der letzte von")
 
 
 @pytest.mark.parametrize("page", ["change", "history"])
@@ -224,7 +224,7 @@ def test_refused_choices_are_explained_in_german(german: Page, delivery: Deliver
 
     page = german.post("webhook", "change", delivery.webhook_id, **form, headers="Host: a")
 
-    assert_german(prose(page, '<ul class="errorlist"', "</ul>"), "Erneuern Sie zuerst das Geheimnis")
+    assert_german(prose(page, 'id="id_signatures_error"', "</ul>"), "Erneuern Sie zuerst das Geheimnis")
 
 
 @pytest.mark.parametrize("page", [("webhook", "add"), ("eventtypes",)], ids="-".join)

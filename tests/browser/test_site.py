@@ -43,7 +43,7 @@ def test_no_table_scrolls_sideways_on_a_narrow_screen(tab: Page, site: Path) -> 
     found = []
     for page in sorted(site.rglob("*.html")):
         tab.goto(page.as_uri(), wait_until="domcontentloaded")
-        wrappers = tab.locator(".table-wrapper").evaluate_all(
+        wrappers = tab.locator(":has(> table > thead)").evaluate_all(
             "all => all.filter(it => it.scrollWidth > it.clientWidth + 1).map(it => it.innerText.slice(0, 60))"
         )
         found += [f"{page.relative_to(site)}: {each}" for each in wrappers]
@@ -78,6 +78,6 @@ def test_a_cut_page_is_found(tab: Page, site: Path) -> None:
     tab.set_viewport_size({"width": 1440, "height": 900})
     tab.goto((site / "index.html").as_uri())
 
-    tab.evaluate("document.querySelector('.content').style.minWidth = '1400px'")
+    tab.evaluate("document.querySelector('article').style.minWidth = '1400px'")
 
     assert any("pixels wide" in each for each in overflow(tab))
