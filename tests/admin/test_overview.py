@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from html import unescape
 from itertools import pairwise
 from typing import Any
 
