@@ -135,6 +135,13 @@ TEMPLATES: Mapping[str, str | Counted] = {
         "The URL could not be reached. Check that its host name is in the public DNS, and that the receiver runs, "
         "answers in time and has a trusted certificate."
     ),
+    "unreachable_name": gettext_noop(
+        "The URL could not be reached: its host name is unknown. Check its spelling, and that the public DNS has it."
+    ),
+    "unreachable_certificate": gettext_noop(
+        "The URL could not be reached: its certificate is not trusted. Check that it is of a public authority, of this "
+        "host name and not expired, and that the receiver sends the intermediate certificates too."
+    ),
     "webhook_was_deleted": gettext_noop("The webhook was deleted."),
     "webhook_was_disabled": gettext_noop("The webhook was disabled. Enable it, then resume."),
     "verification_failed": gettext_noop("The webhook failed its verification. Verify it, then resume."),

@@ -18,7 +18,7 @@ from tests.support.rows import EVENT_TYPE, make_webhook, plan_replay
 from webhooks_app import send_test_event
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.models import AuditEntry, Delivery, DeliveryAttempt, Webhook
-from webhooks_app.models.disclosure import UNREACHABLE_MESSAGE
+from webhooks_app.models.disclosure import unreachable_message
 from webhooks_app.operations.actors import PROJECT
 from webhooks_app.operations.lifecycle import start_verification
 from webhooks_app.protocol.json_data import format_time
@@ -62,7 +62,8 @@ def test_the_cause_is_hidden_until_the_webhook_is_verified(api, unverified, caus
     record = api.call("GET", f"/v1/deliveries/{delivery.id}").json()
 
     (attempt,) = record["attempts"]
-    assert (attempt["result"], attempt["message"], attempt["duration_ms"]) == ("unreachable", UNREACHABLE_MESSAGE, None)
+    shown = ("unreachable", unreachable_message(cause.message), None)
+    assert (attempt["result"], attempt["message"], attempt["duration_ms"]) == shown
     assert (record["next_attempt_at"], record["finished_at"], record["hold"]) == (None, None, None)
     assert "10.9.8.7" not in json.dumps(record)
 
@@ -75,7 +76,7 @@ def test_the_cause_is_hidden_after_a_failed_verification(api, unverified, cause)
     (delivery,) = api.call("GET", f"/v1/webhooks/{unverified.id}/deliveries").json()["results"]
     attempts = api.call("GET", f"/v1/deliveries/{delivery['id']}").json()["attempts"]
 
-    assert (record["status"], record["status_reason"]) == ("failed", UNREACHABLE_MESSAGE)
+    assert (record["status"], record["status_reason"]) == ("failed", unreachable_message(cause.message))
     assert (record["status_changed_at"], delivery["finished_at"]) == (None, None)
     assert [attempt["started_at"] is None for attempt in attempts] == [False, True, True, True]
 

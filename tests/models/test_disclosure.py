@@ -17,6 +17,7 @@ from webhooks_app.delivery.engine import Engine
 from webhooks_app.models import AuditEntry, Delivery, DeliveryAttempt, Webhook
 from webhooks_app.models.disclosure import UNREACHABLE, UNREACHABLE_MESSAGE
 from webhooks_app.models.hold import HoldReason, holds_of
+from webhooks_app.reasons import code_of
 from webhooks_app.signals import attempt_made
 from webhooks_app.transport import errors
 
@@ -106,6 +107,35 @@ def test_masked_rows_have_no_facts_about_the_network(rows):
     assert facts == {(UNREACHABLE, UNREACHABLE_MESSAGE, None, "", "")}
     assert [each.started_at is None for each in attempts] == [False, True]
     assert [hold.reason for hold in holds_of([handshake, test], now=timezone.now()) if hold] == [HoldReason.HIDDEN] * 2
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (errors.name_unknown("nowhere.example.com"), "unreachable_name"),
+        (errors.certificate_refused(10), "unreachable_certificate"),
+        (errors.not_connected("receiver.example.com"), "unreachable"),
+        (errors.connect_timed_out(30), "unreachable"),
+        (errors.name_timed_out("slow.example.com", 5), "unreachable"),
+        (errors.address_refused("internal.example.com"), "unreachable"),
+        (errors.handshake_failed(), "unreachable"),
+    ],
+    ids=["name", "certificate", "refused", "timeout", "slow DNS", "internal", "no TLS"],
+)
+def test_of_an_unverified_url_only_a_wrong_name_and_certificate_are_told(alice, error, code):
+    webhook = make_webhook(alice, status="pending")
+
+    clock = ManualClock()
+    Engine(transport=ImpatientTransport(clock, error), clock=clock).run_until_idle()
+
+    webhook.refresh_from_db()
+    attempts = Delivery.objects.for_owner().get(kind="verification").shown_attempts()
+    assert (webhook.status, code_of(webhook.status_reason)) == ("failed", code)
+    assert {(attempt.result, attempt.message_code, attempt.duration_ms) for attempt in attempts} == {
+        (UNREACHABLE, code, None)
+    }
+    assert webhook.shown_status_changed_at is None
+    assert not AuditEntry.objects.for_owner().filter(action="webhook.verification_failed").exists()
 
 
 def test_attempts_can_be_read_without_their_delivery(rows):

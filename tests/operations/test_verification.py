@@ -8,10 +8,10 @@ import pytest
 
 from webhooks_app.exceptions import WebhookStateError
 from webhooks_app.models import DeliveryAttempt, Webhook
-from webhooks_app.models.disclosure import UNREACHABLE_MESSAGE
 from webhooks_app.operations.actors import PROJECT
 from webhooks_app.operations.lifecycle import enable, start_verification
 from webhooks_app.operations.registration import update_webhook
+from webhooks_app.reasons import ReasonText
 from webhooks_app.signals import webhook_disabled, webhook_verified
 from webhooks_app.transport import Response
 from webhooks_app.transport import errors as failures
@@ -89,7 +89,7 @@ def test_the_reason_of_a_failed_handshake_does_not_describe_the_certificate(pend
     deliver(transport)
 
     pending.refresh_from_db()
-    assert (pending.status, pending.status_reason) == ("failed", UNREACHABLE_MESSAGE)
+    assert (pending.status, pending.status_reason) == ("failed", ReasonText("unreachable_certificate"))
     assert "expired" in DeliveryAttempt.objects.first().message
 
 

@@ -34,7 +34,7 @@ class Cause(NamedTuple):
 
 
 CAUSES = (
-    Cause(errors.name_unknown(NAME), 987_613, "10.9.8.6", datetime(2001, 2, 3, 10, tzinfo=UTC)),
+    Cause(errors.not_connected(NAME), 987_613, "10.9.8.6", datetime(2001, 2, 3, 10, tzinfo=UTC)),
     Cause(errors.connect_timed_out(30), 987_651, "10.9.8.7", datetime(2039, 4, 5, 11, tzinfo=UTC)),
 )
 

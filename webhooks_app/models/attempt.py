@@ -13,7 +13,7 @@ from ..reasons import code_of
 from ..signatures import Headers, Message, combine, unpack
 from ..transport.endpoint import ANYWHERE, parse_endpoint
 from .delivery import Delivery
-from .disclosure import TLS_FAILED, UNREACHABLE, UNREACHABLE_MESSAGE, Masked, MaskedQuerySet
+from .disclosure import TLS_FAILED, UNREACHABLE, Masked, MaskedQuerySet, unreachable_message
 from .fields import CompactJSONField, ReasonField
 from .own_headers import REDACTED
 from .status import PROBES
@@ -108,7 +108,7 @@ class DeliveryAttempt(Masked):
         super().show_to_owner()
         self.hides_answer = self.delivery.kind in PROBES and not self._went_to_verified_url
         if self.is_masked:
-            self.result, self.message, self.duration_ms = UNREACHABLE, UNREACHABLE_MESSAGE, None
+            self.result, self.message, self.duration_ms = UNREACHABLE, unreachable_message(self.message), None
             self.peer, self.timings, self.timestamp = "", {}, None
             if self.number > 1:  # a retry starts at a fixed time after the previous attempt
                 self.started_at = None  # type: ignore[assignment]

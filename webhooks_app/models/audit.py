@@ -21,7 +21,7 @@ from ..protocol.ids import new_ordered_id
 from ..protocol.json_data import format_time
 from ..reasons import clipped
 from .base import BaseModel, BaseQuerySet
-from .disclosure import UNREACHABLE_MESSAGE
+from .disclosure import UNREACHABLE_MESSAGES
 from .fields import CompactJSONField, CurrentForeignKey, IdField, OwnerField, ReasonField
 
 MAX_NAME_LENGTH = 150
@@ -118,7 +118,7 @@ class AuditEntryQuerySet(BaseQuerySet["AuditEntry"]):
 
     def for_owner(self) -> Self:
         """Return the entries without those whose time would reveal how long an unreachable URL took."""
-        return self.exclude(action=Action.VERIFICATION_FAILED, reason=UNREACHABLE_MESSAGE)
+        return self.exclude(action=Action.VERIFICATION_FAILED, reason__in=UNREACHABLE_MESSAGES)
 
     def write(self, action: str, subject: Any, *, owner_id: Any, changes: Changes, reason: str = "") -> None:
         """Create an entry for an action on a row, in the transaction of the action."""

@@ -1,8 +1,9 @@
 """What the owner of a webhook may see: over the REST API, in a portal, and as staff who do not manage all webhooks.
 
 Accounts choose the URLs of their webhooks. The cause of a failed connection to an unverified URL would reveal which
-hosts, ports and names exist in the network of the workers, and so would the time that it took. An attempt with such a
-cause is masked: its owner only sees that the URL was not reached. The stored facts are true. Whether an attempt is
+hosts and ports exist in the network of the workers, and so would the time that it took. An attempt with such a cause is
+masked: its owner only sees that the URL was not reached, and of the cause only whether the name is unknown or the
+certificate is not trusted, the two that owners repair most often. The stored facts are true. Whether an attempt is
 masked is decided once, when it is recorded, and stored in ``is_masked``; a later verification does not unmask it.
 
 Every reader for an owner begins with ``for_owner()``::
@@ -29,7 +30,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from django.core.exceptions import FieldError
 from django.db.models.query import ModelIterable
 
-from ..reasons import ReasonText
+from ..reasons import ReasonText, code_of
 from .base import BaseModel, BaseQuerySet, Row_co
 from .status import StatusRules
 
@@ -37,6 +38,13 @@ UNREACHABLE = "unreachable"
 """The result shown for a masked attempt. It is never stored."""
 
 UNREACHABLE_MESSAGE = ReasonText("unreachable")
+UNREACHABLE_MESSAGES = (
+    UNREACHABLE_MESSAGE,
+    ReasonText("unreachable_name"),
+    ReasonText("unreachable_certificate"),
+)
+"""The messages shown for masked attempts, and stored as the reasons of failed verifications."""
+
 TLS_FAILED = ReasonText("tls_failed")
 
 UNREACHED = frozenset(("dns_error", "address_refused", "connection_error", "timeout", "tls_error"))
@@ -50,7 +58,15 @@ def masks(result: str, *, is_handshake: bool, status: str) -> bool:
 
 def reason_of_handshake(result: str, message: str) -> str:
     """Return the reason of a failed verification, which is stored with the webhook and sent to signal handlers."""
-    return UNREACHABLE_MESSAGE if result in UNREACHED else message
+    return unreachable_message(message) if result in UNREACHED else message
+
+
+def unreachable_message(message: str) -> ReasonText:
+    """Return what the owner may know of the cause of a masked attempt."""
+    code = code_of(message)
+    if code == "name_unknown":
+        return ReasonText("unreachable_name")
+    return ReasonText("unreachable_certificate") if code.startswith("certificate_") else UNREACHABLE_MESSAGE
 
 
 class Masked(BaseModel):

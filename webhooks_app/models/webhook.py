@@ -29,7 +29,7 @@ from ..signals import (
 )
 from .audit import SYSTEM, Action, acting
 from .base import BaseQuerySet, atomic
-from .disclosure import UNREACHABLE_MESSAGE
+from .disclosure import UNREACHABLE_MESSAGES
 from .fields import CompactJSONField, IdField, OwnerField, PartialIndex
 from .limits import MAX_IN_FLIGHT, MAX_RATE, MIN_RATE, check_event_types
 from .own_headers import OwnHeaders
@@ -164,7 +164,7 @@ class Webhook(OwnHeaders, StatusRules, SigningSecret):
     @property
     def shown_status_changed_at(self) -> datetime | None:
         """The time of the last change of status, or None if it would reveal how long an unreachable URL took."""
-        is_masked = self.status == self.Status.FAILED and self.status_reason == UNREACHABLE_MESSAGE
+        is_masked = self.status == self.Status.FAILED and self.status_reason in UNREACHABLE_MESSAGES
         return None if is_masked else self.status_changed_at
 
     @property
