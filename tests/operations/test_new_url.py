@@ -466,6 +466,21 @@ def test_the_cause_of_an_unreachable_new_url_is_not_disclosed(webhook, receiver,
     ]
 
 
+def test_answers_of_a_new_url_from_before_its_verification_are_not_shown(webhook, receiver, deliver):
+    move(webhook)
+    transport = receiver()
+    answers = [Response(status=404, body=b"internal")]
+    transport.answer = lambda request: answers.pop() if answers else echo_challenge(request)
+    deliver(transport)
+
+    assert Webhook.objects.get().url == NEW_URL
+    (handshake,) = webhook.deliveries.handshakes().for_owner()
+    assert [(attempt.response_status, attempt.response_body) for attempt in handshake.shown_attempts()] == [
+        (404, ""),
+        (200, ""),
+    ]
+
+
 def test_results_of_the_old_url_are_shown_during_the_change(alice, webhook, receiver, deliver, clock):
     emit_one(alice)
     move(webhook)

@@ -279,10 +279,13 @@ class Webhook(OwnHeaders, StatusRules, SigningSecret):
 
     @atomic
     def switch_url(self) -> None:
-        """Replace the URL and its headers with the pending ones, whose handshake passed."""
+        """Replace the URL and its headers with the pending ones, whose handshake passed.
+
+        The status begins anew: answers of the URL from before are not shown to the owner.
+        """
         with acting(SYSTEM), self.auditing(Action.WEBHOOK_VERIFIED):
             self.url, self.encrypted_headers = self.pending_url, self.pending_headers
-            self._end_change_of_url("")
+            self._change_status(self.Status.ACTIVE, "", "url", "encrypted_headers")
         self._announce(webhook_verified)
 
     @atomic
@@ -290,15 +293,11 @@ class Webhook(OwnHeaders, StatusRules, SigningSecret):
         """Drop the pending URL, whose handshake failed. ``reason`` is for the owner."""
         url = self.pending_url
         with acting(SYSTEM), self.auditing(Action.VERIFICATION_FAILED, reason=reason):
+            self.pending_url, self.pending_headers = "", []
             shown = Truncator(url).chars(MAX_URL_IN_REASON)
-            self._end_change_of_url(ReasonText("new_url_failed", url=shown, reason=reason))
+            self.status_reason = clipped(ReasonText("new_url_failed", url=shown, reason=reason), MAX_REASON_LENGTH)
+            self.save(update_fields=["pending_url", "pending_headers", "status_reason"])
         self._announce(webhook_url_refused, url=url, reason=reason, reason_code=code_of(reason))
-
-    def _end_change_of_url(self, reason: str) -> None:
-        self.pending_url, self.pending_headers = "", []
-        self.status_reason = clipped(reason, MAX_REASON_LENGTH)
-        fields = ("url", "encrypted_headers", "pending_url", "pending_headers", "status_reason")
-        self.save(update_fields=fields)
 
     def await_verification(self) -> None:
         """Hold events until a handshake passes."""
