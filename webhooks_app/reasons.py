@@ -237,6 +237,9 @@ TEMPLATES: Mapping[str, str | Counted] = {
         "The webhook's signature scheme %(name)s is not configured. Add it to WEBHOOKS_SIGNATURES again, or choose "
         "another scheme for the webhook."
     ),
+    "new_url_failed": gettext_noop(
+        "The new URL %(url)s failed its verification, so the webhook keeps its URL. %(reason)s"
+    ),
     # Answers to handshakes
     "challenge_not_json": gettext_noop("%(problem)s Answer with a JSON object in UTF-8 that has the field challenge."),
     "challenge_missing": gettext_noop("The answer has no field challenge at its top level."),

@@ -24,6 +24,7 @@ __all__ = [
     "webhook_paused",
     "webhook_recovered",
     "webhook_resumed",
+    "webhook_url_refused",
     "webhook_verified",
 ]
 
@@ -43,7 +44,11 @@ delivery_given_up = Signal(use_caching=True)
 """The last attempt failed. ``delivery_id``, ``webhook_id``, ``event_id``, ``attempt``."""
 
 webhook_verified = Signal()
-"""A handshake passed. ``webhook_id``."""
+"""A handshake passed, of a webhook or of its new URL. ``webhook_id``."""
+
+webhook_url_refused = Signal()
+"""The handshake of an active webhook's new URL failed, and the webhook keeps the URL that it has. ``webhook_id``,
+``url`` (the new one), ``reason``, ``reason_code``."""
 
 webhook_failing = Signal()
 """A webhook has had no successful delivery for a long time, and its owner is warned. ``webhook_id``,

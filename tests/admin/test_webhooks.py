@@ -14,6 +14,7 @@ from tests.support.reading import cells
 from webhooks_app.emission import emit
 from webhooks_app.event_types import registry
 from webhooks_app.models import Delivery, SigningKey, Webhook, WebhookHealth
+from webhooks_app.reasons import ReasonText
 
 from ..support.rows import make_problem
 from .conftest import DATA, SECRET, Page, shown_messages, shows, text
@@ -178,11 +179,29 @@ def test_the_event_types_are_check_boxes_by_group(superuser: Page) -> None:
 
 
 def test_a_changed_url_is_verified_again(superuser: Page, webhook: Webhook) -> None:
-    superuser.post("webhook", "change", webhook.pk, **FORM, owner=webhook.owner.pk)
+    before = superuser.settings_of(webhook)
+    answer = superuser.post("webhook", "change", webhook.pk, **FORM, owner=webhook.owner.pk)
 
+    assert shows(before, "Events go on to the current URL until a new one is verified.")
+    url = webhook.url
     webhook.refresh_from_db()
-    assert (webhook.url, webhook.status) == (FORM["url"], Webhook.Status.PENDING)
+    assert (webhook.url, webhook.pending_url, webhook.status) == (url, FORM["url"], Webhook.Status.ACTIVE)
     assert webhook.deliveries.get().kind == Delivery.Kind.VERIFICATION
+    both = f"Events go to {url} until {FORM['url']} is verified."
+    assert shows(answer, both)
+    assert shows(answer, "Verification in progress")
+    assert shows(superuser.settings_of(webhook), f"{both} Enter the current URL again to keep it.")
+    assert shows(superuser.get("webhook"), f"until {FORM['url']} is verified")
+    assert shows(superuser.get("webhook", "change", webhook.pk), f"until {FORM['url']} is verified")
+
+
+def test_a_failed_new_url_is_explained(superuser: Page, webhook: Webhook) -> None:
+    superuser.post("webhook", "change", webhook.pk, **FORM, owner=webhook.owner.pk)
+    webhook.refresh_from_db()
+    webhook.keep_url(ReasonText("challenge_missing"))
+
+    page = superuser.get("webhook", "change", webhook.pk)
+    assert shows(page, f"The new URL {FORM['url']} failed its verification, so the webhook keeps its URL.")
 
 
 def test_a_changed_description_is_not_verified(superuser: Page, webhook: Webhook) -> None:

@@ -10,13 +10,16 @@ import pytest
 
 from tests.support.rows import EVENT_TYPE, URL, emit_one, make_webhook
 from webhooks_app.models import Delivery, Webhook, WebhookHealth
+from webhooks_app.reasons import ReasonText
 
 pytestmark = pytest.mark.django_db
 
 NEW = {"url": URL, "events": [EVENT_TYPE]}
+NEW_URL = "http://127.0.0.1:9001/new"
 RECORD = [
     "id",
     "url",
+    "pending_url",
     "events",
     "status",
     "status_reason",
@@ -264,10 +267,59 @@ def test_events_can_be_changed(api, alice):
 def test_a_new_url_is_verified_first(api, alice):
     webhook = make_webhook(alice)
 
-    answer = api.call("PATCH", f"/v1/webhooks/{webhook.id}", {"url": "http://127.0.0.1:9001/new"})
+    answer = api.call("PATCH", f"/v1/webhooks/{webhook.id}", {"url": NEW_URL})
 
-    assert (answer.json()["url"], answer.json()["status"]) == ("http://127.0.0.1:9001/new", "pending")
+    assert answer.status_code == 200
+    shown = api.call("GET", f"/v1/webhooks/{webhook.id}").json()
+    assert (shown["url"], shown["pending_url"], shown["status"]) == (URL, NEW_URL, "active")
     assert [delivery.kind for delivery in webhook.deliveries.all()] == ["verification"]
+
+
+def test_the_current_url_withdraws_the_new_one(api, alice):
+    webhook = make_webhook(alice)
+    api.call("PATCH", f"/v1/webhooks/{webhook.id}", {"url": NEW_URL})
+
+    answer = api.call("PATCH", f"/v1/webhooks/{webhook.id}", {"url": URL})
+
+    assert (answer.json()["url"], answer.json()["pending_url"]) == (URL, None)
+
+
+def test_a_record_sent_back_keeps_its_new_url(api, alice):
+    webhook = make_webhook(alice)
+    record = api.call("PATCH", f"/v1/webhooks/{webhook.id}", {"url": NEW_URL}).json()
+
+    answer = api.call("PATCH", f"/v1/webhooks/{webhook.id}", {**record, "description": "Archive"})
+
+    assert (answer.json()["description"], answer.json()["pending_url"]) == ("Archive", NEW_URL)
+
+
+def test_another_pending_url_is_refused(api, alice):
+    webhook = make_webhook(alice)
+
+    answer = api.call("PATCH", f"/v1/webhooks/{webhook.id}", {"pending_url": NEW_URL})
+
+    assert answer.json()["errors"] == {"pending_url": ["This field is read-only. Leave it out, or send it unchanged."]}
+
+
+def test_a_failed_new_url_is_explained(api, alice):
+    webhook = make_webhook(alice)
+    api.call("PATCH", f"/v1/webhooks/{webhook.id}", {"url": NEW_URL})
+    webhook.refresh_from_db()
+    webhook.keep_url(ReasonText("challenge_missing"))
+
+    shown = api.call("GET", f"/v1/webhooks/{webhook.id}").json()
+
+    assert (shown["url"], shown["pending_url"], shown["status"]) == (URL, None, "active")
+    assert shown["status_reason_code"] == "new_url_failed"
+    assert shown["status_reason"] == (
+        f"The new URL {NEW_URL} failed its verification, so the webhook keeps its URL. The answer has no field "
+        "challenge at its top level."
+    )
+    audit = api.call("GET", f"/v1/webhooks/{webhook.id}/audit").json()["results"]
+    assert [(entry["action"], entry["changes"]) for entry in audit][:2] == [
+        ("webhook.verification_failed", {"pending_url": [NEW_URL, ""]}),
+        ("webhook.changed", {"pending_url": ["", NEW_URL]}),
+    ]
 
 
 def test_the_same_url_is_not_verified_again(api, alice):

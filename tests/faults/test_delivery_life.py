@@ -42,7 +42,7 @@ from webhooks_app.retry import SpecificationPolicy
 from webhooks_app.testing import ManualClock, Webhooks
 from webhooks_app.transport import Exchange, Response
 
-from ..support.rows import EVENT_TYPE, emit_one, make_webhook
+from ..support.rows import EVENT_TYPE, URL, emit_one, make_webhook
 from ..support.slots import open_slots
 
 CAP = 2
@@ -102,6 +102,8 @@ class Registration:
 
     row: Webhook
     status: str
+    url: str = URL
+    pending_url: str = ""
     is_deleted: bool = False
 
     @property
@@ -236,7 +238,7 @@ STEPS = {
     "advance": [st.sampled_from([0.3, 1, 5, 30, 46])],
     "cancel": [ANY],
     "redeliver": [ANY],
-    "change": [TWO, st.sampled_from(["disable", "delete", "enable", "verify", "move"]), st.booleans()],
+    "change": [TWO, st.sampled_from(["disable", "delete", "enable", "verify", "move", "withdraw"]), st.booleans()],
 }
 """The possible steps, with their parameters."""
 
@@ -423,19 +425,19 @@ class DeliveryLife(RuleBasedStateMachine):
             self.emit()
         webhook = self.webhooks[index]
         is_disabled = webhook.status == "disabled"
-        if do in ("delete", "move") or (do == "enable") == is_disabled:
+        if do in ("delete", "move", "withdraw") or (do == "enable") == is_disabled:
             webhook.row.refresh_from_db()
             getattr(self, f"_{do}")(webhook)
 
     def _disable(self, webhook: Registration) -> None:
         disable(webhook.row, actor=PROJECT)
-        webhook.status = "disabled"
+        webhook.status, webhook.pending_url = "disabled", ""
         self._cancel_waiting(webhook)
 
     def _delete(self, webhook: Registration) -> None:
         """Delete a webhook, and register another in its place."""
         delete(webhook.row, actor=PROJECT)
-        webhook.is_deleted = True
+        webhook.is_deleted, webhook.pending_url = True, ""
         self._cancel_waiting(webhook)
         self.deleted.append(webhook)
         self.webhooks[self.webhooks.index(webhook)] = self._registered()
@@ -449,9 +451,20 @@ class DeliveryLife(RuleBasedStateMachine):
         self._expect_handshake(webhook)
 
     def _move(self, webhook: Registration) -> None:
-        update_webhook(webhook.row, url=f"{webhook.row.url}x", actor=PROJECT)
+        url = f"{webhook.pending_url or webhook.url}x"
+        update_webhook(webhook.row, url=url, actor=PROJECT)
+        if webhook.status == "active":
+            webhook.pending_url = url
+        else:
+            webhook.url = url
         if webhook.status != "disabled":
             self._expect_handshake(webhook)
+
+    def _withdraw(self, webhook: Registration) -> None:
+        update_webhook(webhook.row, url=webhook.url, actor=PROJECT)
+        if webhook.pending_url:
+            webhook.pending_url = ""
+            self._cancel_handshakes(webhook)
 
     # Invariants
 
@@ -478,9 +491,10 @@ class DeliveryLife(RuleBasedStateMachine):
         assert logged == recorded
 
     @invariant()
-    def every_webhook_has_the_status_that_the_model_says(self) -> None:
-        found = dict(Webhook.objects.values_list("pk", "status"))
-        assert found == {webhook.row.pk: webhook.status for webhook in [*self.webhooks, *self.deleted]}
+    def every_webhook_has_the_status_and_the_urls_that_the_model_says(self) -> None:
+        found = {pk: facts for pk, *facts in Webhook.objects.values_list("pk", "status", "url", "pending_url")}
+        known = [*self.webhooks, *self.deleted]
+        assert found == {each.row.pk: [each.status, each.url, each.pending_url] for each in known}
 
     @invariant()
     def no_series_has_more_requests_than_attempts_are_allowed(self) -> None:
@@ -540,6 +554,9 @@ class DeliveryLife(RuleBasedStateMachine):
             ticket.finished, ticket.ended_at = self.workers[0].real.lost(claim), now
             series.is_lost = True
         else:
+            webhook = series.webhook
+            is_of_new_url = series.kind == "verification" and webhook.pending_url
+            assert claim.lane.url == (webhook.pending_url if is_of_new_url else webhook.url)
             series.is_lost = False
             series.made += 1
             assert (claim.is_lost, claim.number) == (False, series.made)
@@ -597,19 +614,26 @@ class DeliveryLife(RuleBasedStateMachine):
 
     def _conclude_handshake(self, ticket: Ticket) -> None:
         webhook = ticket.series.webhook
-        webhook.row.refresh_from_db()
-        if webhook.is_deleted or webhook.status != "pending" or webhook.row.url != ticket.url:
+        if webhook.pending_url and webhook.pending_url == ticket.url:
+            webhook.url = webhook.pending_url if ticket.is_success else webhook.url
+            webhook.pending_url = ""
+            return
+        if webhook.is_deleted or webhook.status != "pending" or webhook.url != ticket.url:
             return
         webhook.status = "active" if ticket.is_success else "failed"
         if not ticket.is_success:
             self._cancel_waiting(webhook, except_kind="test")
 
     def _expect_handshake(self, webhook: Registration) -> None:
-        webhook.status = "pending"
+        if not webhook.pending_url:
+            webhook.status = "pending"
+        self._cancel_handshakes(webhook)
+        self._adopt([(webhook, "verification")])
+
+    def _cancel_handshakes(self, webhook: Registration) -> None:
         for series in self.series.values():
             if series.webhook is webhook and series.kind == "verification" and series.state == "pending":
                 series.end("cancelled")
-        self._adopt([(webhook, "verification")])
 
     def _cancel_waiting(self, webhook: Registration, *, except_kind: str = "") -> None:
         for series in self.series.values():

@@ -53,7 +53,13 @@ RATES: dict[str, dict[str, Any]] = {
 LOADS = (0, 1)
 """The number of other deliveries in flight to a webhook with a limit of one."""
 
-STOPS: dict[str, dict[str, Any]] = {"": {}, "paused": {"paused_at": NOW}, "deleted": {"deleted_at": NOW}}
+STOPS: dict[str, dict[str, Any]] = {
+    "": {},
+    "paused": {"paused_at": NOW},
+    "deleted": {"deleted_at": NOW},
+    "new URL": {"pending_url": f"{URL}/new"},
+    "new URL, paused": {"pending_url": f"{URL}/new", "paused_at": NOW},
+}
 
 
 GROUPS: dict[str, dict[str, Any]] = {

@@ -315,16 +315,30 @@ MUTATIONS = (
     Mutation(
         "handshake-of-an-earlier-url",
         "delivery/recording.py",
-        "webhook.status != Webhook.Status.PENDING or webhook.url != item.claim.lane.url",
-        "webhook.status != Webhook.Status.PENDING",
+        "if webhook.awaited_url != item.claim.lane.url:",
+        "if not webhook.awaited_url:",
         "delivery/test_recording.py",
+    ),
+    Mutation(
+        "failed-new-url-stops-the-webhook",
+        "delivery/recording.py",
+        "webhook.keep_url if is_change else webhook.fail",
+        "webhook.fail",
+        "operations/test_new_url.py",
+    ),
+    Mutation(
+        "handshake-of-a-new-url-waits-for-the-backlog",
+        "delivery/sql/portable.py",
+        "return (True, False) if self.lane.is_active else (True,)",
+        "return (not self.lane.is_active,)",
+        "operations/test_new_url.py",
     ),
     Mutation(
         "failed-handshake-activates",
         "delivery/recording.py",
-        "    if item.step.state == State.SUCCEEDED:\n        webhook.activate()",
-        "    if True:\n        webhook.activate()",
-        "delivery/test_recording.py",
+        "has_passed, is_change = item.step.state == State.SUCCEEDED, webhook.is_changing_url",
+        "has_passed, is_change = True, webhook.is_changing_url",
+        "operations/test_verification.py",
     ),
     Mutation(
         "lost-retry-at-once",
@@ -401,7 +415,7 @@ MUTATIONS = (
     Mutation(
         "expired-are-cancelled-during-a-pause",
         "delivery/claim.py",
-        "if self.paused_at is not None or self.max_in_flight is None:",
+        "if self.max_in_flight is None or not (self.paused_at is None or self.is_changing_url):",
         "if self.max_in_flight is None:",
         "delivery/test_queue.py",
     ),
@@ -521,8 +535,8 @@ MUTATIONS = (
     Mutation(
         "paused-are-sent",
         "models/hold.py",
-        "    if webhook.paused_at is not None:\n        return HoldReason.PAUSED\n",
-        "",
+        "    if webhook.paused_at is not None and not (kind",
+        "    if False and not (kind",
         "models/test_hold.py",
     ),
     Mutation(

@@ -3,7 +3,7 @@
 import pytest
 from django.core.cache import cache
 
-from ..delivery.conftest import clock, deliver, receiver, webhook  # noqa: F401
+from ..delivery.conftest import clock, deliver, queue, receiver, webhook  # noqa: F401
 
 
 @pytest.fixture(autouse=True)

@@ -214,7 +214,8 @@ def test_a_redelivery_is_held_but_that_of_a_test_is_refused(alice, webhook, queu
         Delivery.objects.get(pk=test.pk).redeliver()
 
 
-def test_a_new_url_is_verified_when_the_webhook_is_resumed(webhook, receiver, deliver):
+def test_the_url_of_an_unverified_webhook_is_verified_when_it_is_resumed(alice, receiver, deliver):
+    webhook = make_webhook(alice, status="pending")
     webhook.pause()
     update_webhook(webhook, url=f"{URL}/elsewhere", actor=PROJECT)
     transport = receiver(200)

@@ -87,7 +87,8 @@ def test_an_invalid_change_is_not_saved_or_counted(webhook, alice, settings):
     update_webhook(webhook, url="http://127.0.0.1:9000/new", actor=actor)
 
 
-def test_only_a_new_url_resets_the_pace_of_a_webhook(webhook):
+def test_only_a_new_url_resets_the_pace_of_a_webhook(alice):
+    webhook = make_webhook(alice, status="failed")
     QueueLane.objects.create(webhook=webhook, is_fast=False)
 
     update_webhook(webhook, description="new", actor=PROJECT)

@@ -156,22 +156,22 @@ def test_a_new_handshake_supersedes_the_previous_one(pending, receiver, deliver)
     assert sorted(delivery.state for delivery in deliveries("verification")) == ["cancelled", "succeeded"]
 
 
-def test_events_are_held_until_a_new_url_is_verified(alice, webhook, receiver, deliver):
+def test_events_are_held_until_a_new_verification_passes(alice, webhook, receiver, deliver):
     emit_one(alice)
-    update_webhook(webhook, url="http://127.0.0.1:9000/new", actor=PROJECT)
+    start_verification(webhook, actor=PROJECT)
     transport = receiver()
 
     deliver(transport)
 
-    assert [(request.url, request.headers[3][1]) for request in transport.requests] == [
-        ("http://127.0.0.1:9000/new", "webhook.verification"),
-        ("http://127.0.0.1:9000/new", "ppt.generation.failed"),
+    assert [request.headers[3][1] for request in transport.requests] == [
+        "webhook.verification",
+        "ppt.generation.failed",
     ]
 
 
-def test_events_held_for_a_url_that_fails_are_cancelled(alice, webhook, receiver, deliver):
+def test_events_held_for_a_verification_that_fails_are_cancelled(alice, webhook, receiver, deliver):
     emit_one(alice)
-    update_webhook(webhook, url="http://127.0.0.1:9000/new", actor=PROJECT)
+    start_verification(webhook, actor=PROJECT)
     transport = receiver()
     transport.answer = lambda request: 500
 

@@ -119,7 +119,9 @@ USE_CASES = {
         limit="PROBE",
     ),
     "update": UseCase(
-        call=lambda webhook, actor: update_webhook(webhook, url=f"{webhook.url}/more", actor=actor),
+        call=lambda webhook, actor: update_webhook(
+            webhook, url=f"{webhook.pending_url or webhook.url}/more", actor=actor
+        ),
         right=rights.UPDATE_WEBHOOK,
         action="webhook.changed",
         limit="VERIFICATION",

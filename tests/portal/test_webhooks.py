@@ -168,6 +168,46 @@ def test_a_failed_verification_is_explained(amina: Customer) -> None:
     assert "not for the owner" not in shown
 
 
+def test_a_new_url_is_shown_beside_the_one_in_use(amina: Customer) -> None:
+    url, pk = amina.webhook.url, amina.webhook.pk
+    before = text(amina.get("webhook-settings", pk))
+    amina.post("webhook-settings", pk, **settings_of(amina.webhook, url=NEW["url"]))
+
+    assert "Events go on to the current URL until a new one is verified. If nothing more may be sent" in before
+    both = f"Events go to {url} until {NEW['url']} is verified."
+    assert both in text(amina.get("webhook", pk))
+    assert f"until {NEW['url']} is verified" in text(amina.get("webhooks"))
+    form = text(amina.get("webhook-settings", pk))
+    assert f"{both} Enter the current URL again to keep it." in form
+    assert f'value="{NEW["url"]}"' in form
+
+
+def test_other_settings_can_be_saved_while_a_new_url_is_verified(amina: Customer) -> None:
+    amina.post("webhook-settings", amina.webhook.pk, **settings_of(amina.webhook, url=NEW["url"]))
+    form = amina.get("webhook-settings", amina.webhook.pk).context["form"]
+    shown = settings_of(amina.webhook, url=form.initial["url"])
+
+    amina.post("webhook-settings", amina.webhook.pk, **{**shown, "description": "Saved meanwhile"})
+    amina.webhook.refresh_from_db()
+    assert (amina.webhook.description, amina.webhook.pending_url) == ("Saved meanwhile", NEW["url"])
+
+    amina.post("webhook-settings", amina.webhook.pk, **settings_of(amina.webhook))
+    amina.webhook.refresh_from_db()
+    assert amina.webhook.pending_url == ""
+
+
+def test_a_failed_new_url_is_explained(amina: Customer) -> None:
+    with Webhooks() as webhooks:
+        webhooks.receiver.passes_handshakes = False
+        amina.post("webhook-settings", amina.webhook.pk, **settings_of(amina.webhook, url=NEW["url"]))
+        webhooks.deliver()
+
+    shown = text(amina.get("webhook", amina.webhook.pk))
+
+    assert f"The new URL {NEW['url']} failed its verification, so the webhook keeps its URL." in shown
+    assert "The webhook keeps its URL. Fix the receiver, then enter the URL again." in shown
+
+
 def test_only_changed_settings_are_saved(amina: Customer) -> None:
     form = settings_of(amina.webhook, description="New", filter='{"error": "x"}', headers="X-Tenant: acme")
 

@@ -53,6 +53,7 @@ def recovered(alice, settings):
     pending = [emit_one(alice).pk for _ in range(2)]
     deliver(await_retries=False)
     update_webhook(webhook, url=FIXED, actor=PROJECT)
+    deliver(await_retries=False)  # the verification of the URL
     QueueEntry.objects.update(due_at=timezone.now())
     deliver()
     assert set(Delivery.objects.filter(state="given_up").values_list("event", flat=True)) == set(given_up)

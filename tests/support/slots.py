@@ -70,5 +70,10 @@ class FakeWorker:
 
 def claim_of(webhook: str, kind: str = "event") -> Any:
     return SimpleNamespace(
-        webhook_id=webhook, delivery_id=f"dlv_{next(_numbers)}", number=1, kind=kind, lost_since=None
+        webhook_id=webhook,
+        delivery_id=f"dlv_{next(_numbers)}",
+        number=1,
+        kind=kind,
+        lost_since=None,
+        lane=SimpleNamespace(is_changing_url=False),
     )

@@ -208,7 +208,7 @@ class WebhookActions(KeyRotation, PortalLinks, MissedEvents, FilterTrial):
         is_disabled = item.status == Webhook.Status.DISABLED
         return {
             "send_test": item.is_running,
-            "verify": item.is_running,
+            "verify": item.is_running and not item.is_changing_url,
             "pause": item.is_running and item.status != Webhook.Status.FAILED,
             "resume": item.paused_at is not None,
             "enable": is_disabled,

@@ -20,7 +20,7 @@ from ..models.standing import Standing, health_of
 from ..models.status import REQUESTED
 from ..owners import event_types_for
 from ..pages import health
-from ..pages.display import MAX_URL, breakable, delivery_rows, moment, translated
+from ..pages.display import MAX_URL, breakable, change_of_url, delivery_rows, moment, translated, until_verified
 from ..pages.explanation import state_of_handshake, waiting_for, why
 from ..pages.form_fields import SecretField
 from ..pages.forms import WebhookOptions
@@ -98,6 +98,7 @@ def head(request: HttpRequest, webhook: Webhook, facts: list[Fact], *, site: str
     ]
     return {
         "standing": judged.standing,
+        "until_verified": until_verified(webhook),
         "shown_url": breakable(Truncator(webhook.url).chars(MAX_URL)),
         "status_reason": translated(webhook.status_reason) or health.why_paused(webhook),
         "health_sentences": [] if judged.standing is Standing.HEALTHY else health.sentences(webhook, judged),
@@ -134,6 +135,7 @@ def handshake(request: HttpRequest, webhook: Webhook, *, site: str) -> Context:
     attempts = shown_transcript(request, delivery, site=site)
     return {
         "handshake": delivery,
+        "change_of_url": change_of_url(delivery.webhook),
         "is_done": delivery.state != Delivery.State.PENDING,
         "handshake_status": state_of_handshake(delivery, why(attempts[-1].attempt) if attempts else ""),
         "handshake_attempts": attempts,

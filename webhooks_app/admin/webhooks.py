@@ -27,7 +27,7 @@ from ..models import Delivery, Webhook
 from ..models.standing import Standing
 from ..operations.registration import create_webhook, update_webhook
 from ..operations.rights import REGISTER_WEBHOOK
-from ..pages.display import MAX_URL, breakable, moment, state_of, translated
+from ..pages.display import MAX_URL, breakable, moment, state_of, translated, until_verified
 from ..reasons import code_of
 from . import webhook_page
 from .actions import MAX_CRUMB
@@ -94,7 +94,7 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookActions, Expo
     search_help_text = _("An ID (wh_…), part of a URL or an account name.")
     list_display = ("target", "state", "owner_name", "course", "last_delivery", "failing")
     exported = {  # noqa: RUF012
-        "target": {"url": "url", "description": "description"},
+        "target": {"url": "url", "pending_url": "pending_url", "description": "description"},
         "owner_name": {"account": account_of},
         "state": {
             "status": "status",
@@ -181,6 +181,8 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookActions, Expo
     def target(self, webhook: Webhook) -> SafeString:
         url = Truncator(webhook.url).chars(MAX_URL)
         shown = format_html('<span class="webhooks-url" title="{}">{}</span>', webhook.pk, breakable(url))
+        if until := until_verified(webhook):
+            shown = format_html('{}<span class="webhooks-quiet">{}</span>', shown, until)
         if not webhook.description:
             return shown
         return format_html('{}<span class="webhooks-quiet">{}</span>', shown, webhook.description)
@@ -227,7 +229,7 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookActions, Expo
     def response_change(self, request: HttpRequest, obj: Any) -> HttpResponse:
         """Lead to the progress of the verification after a change of the URL."""
         answer = super().response_change(request, obj)
-        is_being_verified = obj.status == Webhook.Status.PENDING and obj.paused_at is None
+        is_being_verified = obj.awaited_url and (obj.paused_at is None or obj.is_changing_url)
         return HttpResponseRedirect(self.verification_url(obj)) if is_being_verified else answer
 
     def context_of_secret(self, request: HttpRequest, item: Webhook) -> dict[str, Any]:

@@ -125,6 +125,7 @@ def _webhook(name: str, condition: dict[str, Any] | None) -> dict[str, Any]:
     return {
         "id": WEBHOOK_ID,
         "url": _URL,
+        "pending_url": None,
         "events": [name],
         "status": "pending",
         "status_reason": "",

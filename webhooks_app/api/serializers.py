@@ -88,13 +88,19 @@ class WebhookListSerializer(serializers.ListSerializer[Any]):
 
 class WebhookSerializer(serializers.Serializer[Webhook]):
     id = serializers.CharField()
-    url = serializers.CharField()
+    url = serializers.CharField(help_text="The URL to which events are sent.")
+    pending_url = serializers.SerializerMethodField(
+        help_text="The new URL of an active webhook while it is verified; events go on to `url` until it replaces "
+        "that. Null without one."
+    )
     events = serializers.ListField(child=serializers.CharField(), source="event_types")
     status = serializers.ChoiceField(
         choices=Webhook.Status.choices,
         help_text="Only `active` webhooks receive events; `pending` ones are unverified.",
     )
-    status_reason = serializers.CharField(help_text="Human-readable reason if it is disabled or failed.")
+    status_reason = serializers.CharField(
+        help_text="Human-readable reason if it is disabled or failed, or if its new URL failed the verification."
+    )
     status_reason_code = ReasonCodeField(
         source="status_reason", help_text="Code of the reason; `text` if a person wrote it, empty without a reason."
     )
@@ -137,6 +143,9 @@ class WebhookSerializer(serializers.Serializer[Webhook]):
 
     class Meta:
         list_serializer_class = WebhookListSerializer
+
+    def get_pending_url(self, webhook: Webhook) -> str | None:
+        return webhook.pending_url if webhook.is_changing_url else None
 
     def get_failing_since(self, webhook: Webhook) -> str | None:
         health = WebhookHealth.of(webhook)
@@ -229,7 +238,11 @@ class AuditEntrySerializer(serializers.Serializer[AuditEntry]):
 class SettableFields(BodySerializer[Webhook]):
     """Fields that an owner sets at creation and may change later."""
 
-    url = UrlField(max_length=2048, help_text="URL of the receiver, verified before anything else is sent to it.")
+    url = UrlField(
+        max_length=2048,
+        help_text="URL of the receiver, verified before anything else is sent to it. The new URL of an active webhook "
+        "is its `pending_url` until then; the current URL withdraws that.",
+    )
     events = ShortListField(
         child=EventTypeField(),
         source="event_types",
@@ -275,7 +288,7 @@ class SettableFields(BodySerializer[Webhook]):
         required=False,
         help_text="Headers to add to each request, by name. They replace all earlier ones. Values are stored encrypted "
         f"and shown as `{REDACTED}`; send that to keep a stored value. A change of the URL's scheme, host or port "
-        "removes the headers that are not given again.",
+        "removes the headers that are not given again. Headers given with a new URL are sent only there.",
     )
     basic_auth = CredentialsField(
         required=False,

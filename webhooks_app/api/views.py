@@ -151,10 +151,15 @@ class WebhookViewSet(ApiViewSet):
     def partial_update(self, request: Request, webhook_id: str) -> Response:
         """Change a webhook.
 
-        A new URL is verified before any other request to it.
+        A new URL is verified before any other request to it. Until then, events of an active webhook go on to its
+        current URL, and the new one is its `pending_url`. If the verification fails, the webhook keeps its URL, and
+        `status_reason` has the reason. Another URL replaces the pending one, and the current one withdraws it. To send
+        nothing more to the current URL, pause the webhook first.
         """
         webhook = self.find(webhook_id)
-        changes = self.validated(webhook)
+        body, changes = cast("dict[str, Any]", request.data), self.validated(webhook)
+        if body.get("pending_url") and changes.get("url") == webhook.url:
+            del changes["url"]  # a record that is sent back as it was read
         update_webhook(webhook, actor=self.actor, **changes)
         return self.answer(webhook)
 
@@ -189,7 +194,7 @@ class WebhookViewSet(ApiViewSet):
     def verify(self, request: Request, webhook_id: str) -> Response:
         """Verify a webhook again.
 
-        No event is sent to it until it has answered the challenge.
+        No event is sent to it until it has answered the challenge. With a `pending_url`, only that is verified again.
         """
         return self.answer(start_verification(self.find(webhook_id), actor=self.actor))
 

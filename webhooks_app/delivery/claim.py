@@ -10,7 +10,7 @@ The sharing of requests between fast and slow webhooks is in ``slots.py``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ from ..exceptions import WebhooksError
 from ..models import Delivery, Webhook
 from ..models.hold import permitted_kinds
 from ..models.limits import LONG_AGO, RateLimit
+from ..models.status import is_changing_url
 from ..models.webhook import Order
 from ..reasons import ReasonText
 from ..signatures import Headers
@@ -26,6 +27,8 @@ from .outcome import AttemptLog, NextStep
 from .signing import LaneKey, Signer, signer_of
 
 Kind = Delivery.Kind
+
+HANDSHAKE = Kind.VERIFICATION.value
 
 DAMAGED_HEADERS = ReasonText("headers_damaged")
 
@@ -39,8 +42,10 @@ WEBHOOK_FIELDS = (
     "id",
     "owner_id",
     "url",
+    "pending_url",
     "signatures",
     "encrypted_headers",
+    "pending_headers",
     "retry_notices",
     "accepted_statuses",
     "status",
@@ -95,7 +100,7 @@ class DueWebhook(NamedTuple):
     is_fast: bool | None
     """See ``QueueLane.is_fast``."""
     is_active: bool
-    """Whether deliveries of all kinds may be sent, except during a pause."""
+    """Whether deliveries of all kinds may be sent."""
     is_stopped: bool
     """Whether its pending deliveries are to be cancelled."""
 
@@ -118,6 +123,8 @@ class Lane:
     """The maximum number of claims over all workers."""
     rate_limit: float | None
     order: str = Order.NONE
+    pending_url: str = ""
+    pending_headers: Sequence[Sequence[str]] = ()
     next_slot_at: datetime | None = None
     worker: int = 0
     """The number of the claiming worker."""
@@ -129,8 +136,19 @@ class Lane:
 
     @property
     def is_active(self) -> bool:
-        """Whether deliveries of all kinds may be sent, except during a pause."""
-        return self.status == Webhook.Status.ACTIVE and self.deleted_at is None
+        """Whether deliveries of all kinds may be sent."""
+        return self.status == Webhook.Status.ACTIVE and self.deleted_at is None and self.paused_at is None
+
+    @property
+    def is_changing_url(self) -> bool:
+        """Whether a handshake goes to the pending URL, before all other deliveries and during a pause."""
+        return self.deleted_at is None and is_changing_url(self)
+
+    def for_handshake(self) -> Lane:
+        """Return the lane with the URL and the headers of a handshake, which are those of a pending URL if any."""
+        if not self.is_changing_url:
+            return self
+        return replace(self, url=self.pending_url, encrypted_headers=self.pending_headers)
 
     def kinds(self, now: datetime) -> tuple[Kind, ...]:
         """Return the kinds of deliveries that can be sent now."""
@@ -142,7 +160,7 @@ class Lane:
 
     def room(self, share: int, in_flight: int, now: datetime) -> int:
         """Return the number of deliveries to claim, at most ``share``."""
-        if self.paused_at is not None or self.max_in_flight is None:
+        if self.max_in_flight is None or not (self.paused_at is None or self.is_changing_url):
             return 0
         allowance = share if self.limit is None else self.limit.allowance(now)
         return max(0, min(share, self.max_in_flight - in_flight, allowance))

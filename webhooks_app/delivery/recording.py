@@ -12,7 +12,7 @@ from datetime import datetime
 from ..conf import settings
 from ..database.clock import Clock, following
 from ..database.sql import concerns_rows, kind_of
-from ..models import Delivery, DeliveryAttempt, QueueEntry, QueueLane, Webhook
+from ..models import Delivery, DeliveryAttempt, QueueEntry, QueueLane, Webhook, WebhookHealth
 from ..models.disclosure import reason_of_handshake
 from ..models.rollup import (
     BUCKETS_MS,
@@ -28,7 +28,7 @@ from ..models.rollup import (
 )
 from ..protocol.ids import milliseconds_of
 from ..signals import attempt_made, delivery_given_up, delivery_succeeded
-from .claim import Claim, Finished
+from .claim import HANDSHAKE, Claim, Finished
 from .log_records import AttemptLogger
 from .notices import save_notices
 from .outcome import AttemptLog, Result, State
@@ -46,8 +46,6 @@ LIGHT_SHARE = 32
 """The load is light if less than this fraction of the window is in use."""
 
 UNRECORDABLE = "unrecordable"
-HANDSHAKE = Delivery.Kind.VERIFICATION
-
 EVENT = Delivery.Kind.EVENT.value
 TOOK, WAITED = bucket_names(RESPONSE_TIME), bucket_names(FIRST_ATTEMPT_DELAY)
 TOOK_SUM, WAITED_SUM = f"{RESPONSE_TIME}{SUM}", f"{FIRST_ATTEMPT_DELAY}{SUM}"
@@ -239,12 +237,19 @@ def _lock_verified(using: str, handshakes: Sequence[Finished]) -> Mapping[str, W
 
 
 def _conclude_handshake(webhook: Webhook, item: Finished) -> None:
-    if webhook.status != Webhook.Status.PENDING or webhook.url != item.claim.lane.url:
+    """Apply the result to the locked webhook, unless it awaits the verification of another URL by now."""
+    if webhook.awaited_url != item.claim.lane.url:
         return
-    if item.step.state == State.SUCCEEDED:
+    has_passed, is_change = item.step.state == State.SUCCEEDED, webhook.is_changing_url
+    if has_passed and is_change:
+        WebhookHealth.objects.using(webhook.alias).clear(webhook)
+        QueueLane.objects.using(webhook.alias).forget_pace(webhook)
+        webhook.switch_url()
+    elif has_passed:
         webhook.activate()
     else:
-        webhook.fail(reason_of_handshake(item.attempt.result, item.attempt.message))
+        end = webhook.keep_url if is_change else webhook.fail
+        end(reason_of_handshake(item.attempt.result, item.attempt.message))
 
 
 def tally(finished: Sequence[Finished]) -> str:

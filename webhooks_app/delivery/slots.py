@@ -32,10 +32,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ..database.clock import Clock
-from ..models import Delivery, DeliveryAttempt
+from ..models import DeliveryAttempt
 from ..models.lane import FAST_SECONDS
 from ..models.limits import LONG_AGO
-from .claim import Claim, ClaimRequest, Finished
+from .claim import HANDSHAKE, Claim, ClaimRequest, Finished
 
 SHARE_OF_WINDOW = 4
 """A webhook uses at most a quarter of the window of one process: half of the half that one owner can hold."""
@@ -226,7 +226,9 @@ class Slots:
                 self._slow_from = self._clock() + self._slow_apart
 
     def begin(self, claim: Claim, monotonic: float) -> None:
-        """Record the start of a claim's request."""
+        """Record the start of a claim's request, except of one to a pending URL."""
+        if claim.kind == HANDSHAKE and claim.lane.is_changing_url:
+            return
         self._begun.append((monotonic, (claim.delivery_id, claim.number)))
 
     def give_back(self, claims: Iterable[Claim]) -> None:
@@ -249,8 +251,8 @@ class Slots:
     def note(self, finished: Iterable[Finished]) -> None:
         """Record the durations of requests.
 
-        Fast handshakes are ignored, because a receiver's code for events may be slower. Requests without a duration
-        were not sent.
+        Fast handshakes are ignored, because a receiver's code for events may be slower, and all of a pending URL.
+        Requests without a duration were not sent.
         """
         with self._lock:
             second = int(self._clock.monotonic())
@@ -258,13 +260,16 @@ class Slots:
                 milliseconds = attempt.duration_ms
                 if milliseconds is None or claim.lost_since is not None:
                     continue
+                is_handshake = claim.kind == HANDSHAKE
+                if is_handshake and claim.lane.is_changing_url:
+                    continue
                 is_fast = milliseconds < 1000 * FAST_SECONDS
                 webhook = self._webhooks[claim.webhook_id]
                 if attempt.result == SUCCEEDED and milliseconds <= MOST_MS:
                     if webhook.second < second:
                         webhook.turn(second)
                     webhook.current_ms += max(LEAST_MS, milliseconds)
-                if webhook.is_fast is not is_fast and not (is_fast and claim.kind == Delivery.Kind.VERIFICATION):
+                if webhook.is_fast is not is_fast and not (is_fast and is_handshake):
                     webhook.is_fast = is_fast
                     self._changed.add(claim.webhook_id)
 

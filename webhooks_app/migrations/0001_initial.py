@@ -186,6 +186,7 @@ class Migration(migrations.Migration):
             name="Webhook",
             fields=[
                 ("encrypted_headers", models.JSONField(default=list, editable=False, verbose_name="headers")),
+                ("pending_headers", models.JSONField(default=list, editable=False)),
                 (
                     "status",
                     models.CharField(
@@ -234,6 +235,7 @@ class Migration(migrations.Migration):
                     webhooks_app.models.fields.IdField(editable=False, prefix="wh", primary_key=True, serialize=False),
                 ),
                 ("url", models.CharField(max_length=2048, verbose_name="URL")),
+                ("pending_url", models.CharField(blank=True, editable=False, max_length=2048, verbose_name="new URL")),
                 ("event_types", models.JSONField(default=list, verbose_name="event types")),
                 (
                     "filter",

@@ -143,7 +143,10 @@ class WebhookHealthQuerySet(BaseQuerySet["WebhookHealth"]):
 
 
 class WebhookHealth(BaseModel):
-    """The results of a webhook's recent deliveries. Emission, claiming and recording never access this row."""
+    """The results of a webhook's recent deliveries.
+
+    Emission and claiming never access this row, and recording only after the handshake of a new URL.
+    """
 
     webhook = models.OneToOneField(
         Webhook,

@@ -19,7 +19,7 @@ from .fields import IdField
 from .lane import FAST_SECONDS
 from .limits import RateLimit
 from .queue import QueueEntry
-from .status import PROBES, WebhookState, stop_reason
+from .status import PROBES, WebhookState, is_changing_url, stop_reason
 from .webhook import Order, Webhook
 
 
@@ -140,7 +140,7 @@ def standing_reason(kind: str, webhook: WebhookState) -> HoldReason | None:
     """Return the reason why this kind waits for a change of the webhook, or None."""
     if stop_reason(kind, webhook):
         return HoldReason.STOPPED
-    if webhook.paused_at is not None:
+    if webhook.paused_at is not None and not (kind == Delivery.Kind.VERIFICATION and is_changing_url(webhook)):
         return HoldReason.PAUSED
     if webhook.status != Webhook.Status.ACTIVE and kind not in PROBES:
         return HoldReason.UNVERIFIED
@@ -268,6 +268,7 @@ class _State(NamedTuple):
     """A webhook that is neither paused nor deleted."""
 
     status: str
+    pending_url: str = ""
     paused_at: datetime | None = None
     deleted_at: datetime | None = None
 
@@ -277,8 +278,12 @@ STOPPING = [status for status in KINDS_BY_STATUS if any(stop_reason(kind, _State
 """The statuses that cancel pending deliveries of some kind."""
 
 _IS_WAITING = Q(claimed_at=None)
-_IS_PERMITTED = Q(webhook__deleted_at=None, webhook__paused_at=None) & reduce(
-    or_, (Q(webhook__status=status, kind__in=kinds) for status, kinds in KINDS_BY_STATUS.items())
+_IS_OF_NEW_URL = Q(kind=Delivery.Kind.VERIFICATION, webhook__status=Webhook.Status.ACTIVE, webhook__pending_url__gt="")
+_IS_RUNNING = Q(webhook__paused_at=None) | _IS_OF_NEW_URL
+_IS_PERMITTED = (
+    Q(webhook__deleted_at=None)
+    & _IS_RUNNING
+    & reduce(or_, (Q(webhook__status=status, kind__in=kinds) for status, kinds in KINDS_BY_STATUS.items()))
 )
 _IS_IN_GROUP = Q(place__isnull=False) & ~Q(webhook__order=Order.NONE)
 
@@ -303,7 +308,7 @@ def reason_expression(now: datetime) -> models.Case:
     reasons: list[tuple[HoldReason, Q]] = [
         (HoldReason.IN_FLIGHT, ~_IS_WAITING),
         (HoldReason.STOPPED, _is_stopped()),
-        (HoldReason.PAUSED, Q(webhook__paused_at__isnull=False)),
+        (HoldReason.PAUSED, ~_IS_RUNNING),
         (HoldReason.UNVERIFIED, ~_IS_PERMITTED),
         (HoldReason.FILTER_PENDING, Q(filter_at__isnull=False)),
         (HoldReason.ORDERED, _is_blocked()),

@@ -64,6 +64,8 @@ class OwnHeaders(BaseModel):
     """A mixin for webhooks with custom headers."""
 
     encrypted_headers = models.JSONField(_("headers"), default=list, editable=False)
+    pending_headers = models.JSONField(default=list, editable=False)
+    """The same for the pending URL of the webhook."""
 
     if TYPE_CHECKING:
         url: str

@@ -56,6 +56,9 @@ class StatusRules(BaseModel):
 
     if TYPE_CHECKING:
         id: str
+        url: str
+        pending_url: str
+        pending_headers: list[list[str]]
 
     class Meta:
         abstract = True
@@ -71,6 +74,18 @@ class StatusRules(BaseModel):
         return self.status != self.Status.DISABLED and self.paused_at is None
 
     @property
+    def is_changing_url(self) -> bool:
+        """Whether handshakes go to the pending URL, and everything else to the verified one."""
+        return is_changing_url(self)
+
+    @property
+    def awaited_url(self) -> str:
+        """The URL whose verification decides about the webhook, or ""."""
+        if self.is_changing_url:
+            return self.pending_url
+        return self.url if self.status == self.Status.PENDING else ""
+
+    @property
     def is_stopped(self) -> bool:
         """Whether events are not queued until the next verification."""
         return self.status in (self.Status.DISABLED, self.Status.FAILED)
@@ -82,8 +97,11 @@ class StatusRules(BaseModel):
             raise WebhookStateError(ReasonText("webhook_disabled", id=self.id, reason=self.status_reason))
 
     def require_running(self) -> None:
-        """Raise WebhookStateError for a paused webhook, because its result would not come soon."""
-        if self.paused_at is not None:
+        """Raise WebhookStateError for a paused webhook, because its result would not come soon.
+
+        The verification of a pending URL is sent during a pause too.
+        """
+        if self.paused_at is not None and not self.is_changing_url:
             raise WebhookStateError(ReasonText("webhook_paused", id=self.id))
 
     def require_disabled(self) -> None:
@@ -101,8 +119,11 @@ class StatusRules(BaseModel):
             raise AlreadyInStateError(ReasonText("webhook_already_disabled", id=self.id))
 
     def require_unverified(self) -> None:
-        """Raise AlreadyInStateError for an active webhook, whose events another verification would hold."""
-        if self.status == self.Status.ACTIVE:
+        """Raise AlreadyInStateError for an active webhook, whose events another verification would hold.
+
+        The verification of a pending URL holds none.
+        """
+        if self.status == self.Status.ACTIVE and not self.is_changing_url:
             raise AlreadyInStateError(ReasonText("webhook_already_verified", id=self.id))
 
     def require_sendable(self) -> None:
@@ -117,21 +138,31 @@ class StatusRules(BaseModel):
             raise WebhookStateError(ReasonText("webhook_deleted", id=self.id))
 
     def _change_status(self, status: Status, reason: str = "", *also: str) -> None:
+        """Change the status. This also ends a change of the URL, which only an active webhook has."""
         self.status = status
+        self.pending_url, self.pending_headers = "", []
         self.status_reason = clipped(reason, MAX_REASON_LENGTH)
         self.status_changed_at = now()
-        self.save(update_fields=["status", "status_reason", "status_changed_at", *also])
+        fields = ("status", "status_reason", "status_changed_at", "pending_url", "pending_headers", *also)
+        self.save(update_fields=fields)
 
 
 class WebhookState(Protocol):
     """The state of a webhook: its row, or the values loaded by a worker."""
 
     @property
+    def pending_url(self) -> str: ...
+    @property
     def status(self) -> str: ...
     @property
     def paused_at(self) -> datetime | None: ...
     @property
     def deleted_at(self) -> datetime | None: ...
+
+
+def is_changing_url(webhook: WebhookState) -> bool:
+    """Return True if the webhook has a new URL that awaits its verification. See ``StatusRules.is_changing_url``."""
+    return webhook.pending_url != "" and webhook.status == StatusRules.Status.ACTIVE
 
 
 def stop_reason(kind: str, webhook: WebhookState) -> str:

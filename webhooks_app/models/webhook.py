@@ -10,6 +10,7 @@ from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models, transaction
 from django.dispatch import Signal
+from django.utils.text import Truncator
 from django.utils.translation import gettext_lazy as _
 
 from ..conf import check_endpoint, known_policies, parse_filter, retry_policy, settings
@@ -17,7 +18,7 @@ from ..database.clock import now
 from ..event_types import registry
 from ..exceptions import AlreadyInStateError, InvalidEndpointError, InvalidFilterError, WebhookStateError
 from ..filters import check_fields
-from ..reasons import ReasonText, code_of
+from ..reasons import ReasonText, clipped, code_of
 from ..retry import pack_policy
 from ..signals import (
     announce_deliveries,
@@ -25,6 +26,7 @@ from ..signals import (
     webhook_disabled,
     webhook_paused,
     webhook_resumed,
+    webhook_url_refused,
     webhook_verified,
 )
 from .audit import SYSTEM, Action, acting
@@ -33,8 +35,10 @@ from .disclosure import UNREACHABLE_MESSAGES
 from .fields import CompactJSONField, IdField, OwnerField, PartialIndex
 from .limits import MAX_IN_FLIGHT, MAX_RATE, MIN_RATE, check_event_types
 from .own_headers import OwnHeaders
-from .status import DeliveryKind, StatusRules
+from .status import MAX_REASON_LENGTH, DeliveryKind, StatusRules
 from .webhook_secret import SigningKey, SigningSecret
+
+MAX_URL_IN_REASON = 100
 
 
 def check_url(url: str) -> None:
@@ -72,7 +76,7 @@ class Webhook(OwnHeaders, StatusRules, SigningSecret):
     """The methods that change a row expect that the caller has locked it, as operations and workers do."""
 
     audited_fields = (
-        *("owner_id", "url", "event_types", "filter", "description", "retry_notices", "max_in_flight"),
+        *("owner_id", "url", "pending_url", "event_types", "filter", "description", "retry_notices", "max_in_flight"),
         *("rate_limit", "signatures", "header_fingerprints", "retry_policy", "accepted_statuses", "order"),
         *("status", "paused_at", "deleted_at"),
     )
@@ -90,6 +94,7 @@ class Webhook(OwnHeaders, StatusRules, SigningSecret):
         related_name="webhooks",
     )
     url = models.CharField(_("URL"), max_length=2048)
+    pending_url = models.CharField(_("new URL"), max_length=2048, blank=True, editable=False)
     event_types = models.JSONField(_("event types"), default=list)
     filter = CompactJSONField(
         _("filter"),
@@ -272,6 +277,28 @@ class Webhook(OwnHeaders, StatusRules, SigningSecret):
             self._change_status(self.Status.ACTIVE)
         self._announce(webhook_verified)
 
+    @atomic
+    def switch_url(self) -> None:
+        """Replace the URL and its headers with the pending ones, whose handshake passed.
+
+        The status begins anew: answers of the URL from before are not shown to the owner.
+        """
+        with acting(SYSTEM), self.auditing(Action.WEBHOOK_VERIFIED):
+            self.url, self.encrypted_headers = self.pending_url, self.pending_headers
+            self._change_status(self.Status.ACTIVE, "", "url", "encrypted_headers")
+        self._announce(webhook_verified)
+
+    @atomic
+    def keep_url(self, reason: str) -> None:
+        """Drop the pending URL, whose handshake failed. ``reason`` is for the owner."""
+        url = self.pending_url
+        with acting(SYSTEM), self.auditing(Action.VERIFICATION_FAILED, reason=reason):
+            self.pending_url, self.pending_headers = "", []
+            shown = Truncator(url).chars(MAX_URL_IN_REASON)
+            self.status_reason = clipped(ReasonText("new_url_failed", url=shown, reason=reason), MAX_REASON_LENGTH)
+            self.save(update_fields=["pending_url", "pending_headers", "status_reason"])
+        self._announce(webhook_url_refused, url=url, reason=reason, reason_code=code_of(reason))
+
     def await_verification(self) -> None:
         """Hold events until a handshake passes."""
         self._change_status(self.Status.PENDING)
@@ -330,7 +357,8 @@ class Webhook(OwnHeaders, StatusRules, SigningSecret):
         """Stop sending, as ``disable`` does, and hide the webhook. Its history stays until retention ends."""
         with self.auditing(Action.WEBHOOK_DELETED, reason=reason):
             self.deleted_at, self.paused_at = now(), None
-            self.save(update_fields=["deleted_at", "paused_at"])
+            self.pending_url, self.pending_headers = "", []
+            self.save(update_fields=["deleted_at", "paused_at", "pending_url", "pending_headers"])
         self.deliveries.cancel_stopped(self)
 
     def _announce(self, signal: Signal, **arguments: Any) -> None:

@@ -85,6 +85,8 @@ def delete(webhook: Webhook, *, actor: BaseActor, reason: str = "") -> None:
 def start_verification(webhook: Webhook, *, actor: BaseActor, again: bool = True) -> Delivery:
     """Hold the webhook's events and queue a handshake; an earlier handshake becomes ineffective.
 
+    The handshake of a pending URL is repeated without holding any events.
+
     Without ``again``, an active webhook is left as it is: the page may have been opened before the verification.
 
     Raises WebhookStateError for a deleted, disabled or paused webhook, AlreadyInStateError for an active one without
@@ -106,18 +108,21 @@ def queue_handshake(webhook: Webhook, *, is_first: bool = False) -> Delivery:
     """Hold the events of a locked webhook and queue a handshake, as a part of another operation.
 
     A pause may hold the handshake. An earlier one is cancelled. ``is_first`` is for a new webhook, which is pending.
+    The handshake of a pending URL holds nothing, and no pause holds it.
     """
     if not is_first:
-        webhook.await_verification()
-        _cancel_handshake(webhook)
+        if not webhook.is_changing_url:
+            webhook.await_verification()
+        cancel_handshake(webhook, "superseded")
     delivery = Delivery.objects.queue(webhook=webhook, kind=Delivery.Kind.VERIFICATION)
     announce_deliveries(delivery.alias)
     return delivery
 
 
-def _cancel_handshake(webhook: Webhook) -> None:
+def cancel_handshake(webhook: Webhook, reason: str) -> None:
+    """Cancel the handshake of a locked webhook, if there is one."""
     entries = QueueEntry.objects.using(webhook.alias).filter(webhook=webhook, kind=Delivery.Kind.VERIFICATION)
-    webhook.deliveries.handshakes().cancel("superseded", among=entries)
+    webhook.deliveries.handshakes().cancel(reason, among=entries)
 
 
 def forget_events(events: models.QuerySet[Event], *, actor: BaseActor = PROJECT) -> Forgotten:

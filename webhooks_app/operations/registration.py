@@ -15,7 +15,7 @@ from ..filters import COMBINING
 from ..models import QueueEntry, QueueLane, Webhook, WebhookHealth
 from ..models.audit import Action, acting
 from ..models.limits import check_in_flight
-from ..models.own_headers import UNCHANGED, Credentials
+from ..models.own_headers import UNCHANGED, Credentials, EncryptedHeaders, is_same_origin
 from ..models.webhook import Order
 from ..models.webhook_secret import default_signatures
 from ..owners import check_owner, owner_rows
@@ -23,7 +23,7 @@ from ..protocol.json_data import dotted
 from ..retry import BaseRetryPolicy
 from ..signatures import BaseSignature
 from .actors import PROJECT, BaseActor, performing
-from .lifecycle import queue_handshake
+from .lifecycle import cancel_handshake, queue_handshake
 from .rate_limits import limit_verification
 from .rights import REGISTER_WEBHOOK, UPDATE_WEBHOOK
 
@@ -33,6 +33,9 @@ CHANGEABLE_FIELDS = (
     *("owner", "url", "event_types", "description", "retry_notices", "max_in_flight", "rate_limit"),
     *("signatures", "retry_policy", "accepted_statuses", "filter", "order"),
 )
+
+FOLLOWING_FIELDS = ("encrypted_headers", "pending_url", "pending_headers", "status_reason")
+"""The fields that follow from changes of others."""
 
 
 def register_webhook(
@@ -96,8 +99,12 @@ def update_webhook(
 ) -> None:
     """Change these fields of a webhook, and keep the others as they are saved; a new URL is verified first.
 
+    The new URL of an active webhook becomes its ``pending_url``. Deliveries go on to the old URL until the new one is
+    verified, and then to the new one. If its verification fails, the webhook stays as it was, and ``status_reason``
+    has the reason. Another URL replaces the pending one; the current URL withdraws it.
+
     ``headers`` replaces all of the webhook's own headers. A change of the URL's scheme, host or port drops those that
-    are not given again.
+    are not given again. Headers that are given with a new URL are sent only there.
 
     Raises django.core.exceptions.ValidationError with the problems by field, PermissionDenied, WebhookStateError for
     a deleted webhook, RateLimitedError and LimitsUnavailableError.
@@ -107,22 +114,57 @@ def update_webhook(
     with performing(UPDATE_WEBHOOK, webhook, actor) as saved:
         for name in CHANGEABLE_FIELDS:
             setattr(webhook, name, changes.get(name, getattr(saved, name)))
-        webhook.encrypted_headers = saved.encrypted_headers
+        url_before, webhook.encrypted_headers = _stored_headers(webhook, saved)
         actor.require(UPDATE_WEBHOOK, webhook.owner_id)
         if webhook.max_in_flight != saved.max_in_flight:
             _check_ceilings(webhook, actor)
         webhook.full_clean()
-        webhook.set_headers(headers, basic_auth, url_before=saved.url)
+        webhook.set_headers(headers, basic_auth, url_before=url_before)
         check_offered(webhook, since=saved)
         webhook.create_missing_keys()
+        if saved.status == Webhook.Status.ACTIVE:
+            _await_url(webhook, saved, is_given="url" in changes)
         with webhook.auditing(Action.WEBHOOK_CHANGED, since=saved):
-            webhook.save(update_fields=(*CHANGEABLE_FIELDS, "encrypted_headers"))
+            webhook.save(update_fields=(*CHANGEABLE_FIELDS, *FOLLOWING_FIELDS))
             if saved.filter != webhook.filter:
                 QueueEntry.objects.using(webhook.alias).evaluate_again(webhook)
             if saved.order != webhook.order:
                 QueueEntry.objects.using(webhook.alias).sort_again(webhook)
             if saved.url != webhook.url:
                 _verify_again(webhook, actor)
+            elif saved.pending_url != webhook.pending_url:
+                _verify_pending(webhook, actor)
+
+
+def _stored_headers(webhook: Webhook, saved: Webhook) -> tuple[str, EncryptedHeaders]:
+    """Return the URL whose headers a changed webhook keeps, and these headers: those of the pending URL for another one
+    of the same scheme, host and port.
+    """
+    is_new = webhook.url != saved.url and saved.is_changing_url
+    if is_new and is_same_origin(saved.pending_url, webhook.url):
+        return saved.pending_url, saved.pending_headers
+    return saved.url, saved.encrypted_headers
+
+
+def _await_url(webhook: Webhook, saved: Webhook, *, is_given: bool) -> None:
+    """Keep the URL of an active webhook, with its headers, until those that were given are verified."""
+    if webhook.url != saved.url:
+        webhook.pending_url, webhook.pending_headers = webhook.url, webhook.encrypted_headers
+        webhook.url, webhook.encrypted_headers = saved.url, saved.encrypted_headers
+    elif is_given:
+        webhook.pending_url, webhook.pending_headers = "", []
+    elif webhook.encrypted_headers != saved.encrypted_headers and is_same_origin(saved.url, saved.pending_url):
+        webhook.pending_headers = webhook.encrypted_headers
+    if is_given:
+        webhook.status_reason = ""
+
+
+def _verify_pending(webhook: Webhook, actor: BaseActor) -> None:
+    if webhook.pending_url:
+        limit_verification(webhook, actor=actor)
+        queue_handshake(webhook)
+    else:
+        cancel_handshake(webhook, "url_withdrawn")
 
 
 def _verify_again(webhook: Webhook, actor: BaseActor) -> None:

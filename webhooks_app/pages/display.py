@@ -69,6 +69,23 @@ def breakable(text: Any, parts: re.Pattern[str] = PARTS_OF_URL) -> SafeString:
     return format_html_join(mark_safe("<wbr>"), "{}", ((part,) for part in parts.split(str(text))))
 
 
+def until_verified(webhook: Webhook) -> SafeString | str:
+    """Return words that follow the URL of a webhook while a new one is verified; "" for any other webhook."""
+    return format_html(gettext("until {url} is verified"), url=_new_url(webhook)) if webhook.is_changing_url else ""
+
+
+def change_of_url(webhook: Webhook) -> SafeString | str:
+    """Return a sentence with both URLs of a webhook while a new one is verified; "" for any other webhook."""
+    if not webhook.is_changing_url:
+        return ""
+    text = gettext("Events go to {url} until {new_url} is verified.")
+    return format_html(text, url=breakable(Truncator(webhook.url).chars(MAX_URL)), new_url=_new_url(webhook))
+
+
+def _new_url(webhook: Webhook) -> SafeString:
+    return breakable(Truncator(webhook.pending_url).chars(MAX_URL))
+
+
 def state_of(webhook: Webhook) -> str:
     """Return a webhook's status with its reason, and "paused" if it is."""
     status = str(webhook.get_status_display())

@@ -8,7 +8,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.translation import gettext
 
-from ..models import Delivery, DeliveryAttempt
+from ..models import Delivery, DeliveryAttempt, Webhook
 from ..models.disclosure import UNREACHABLE
 from ..models.hold import HoldReason, holds_of
 from .display import DeliveryUrl, in_time, link_to_delivery, moment, translated
@@ -141,6 +141,7 @@ def why_cancelled(delivery: Delivery) -> str:
     reasons = {
         "expired": gettext("The delivery expired before it was sent."),
         "superseded": gettext("A later verification replaced it."),
+        "url_withdrawn": gettext("The new URL was withdrawn."),
         "webhook_failed": gettext("The webhook failed its verification."),
         "webhook_disabled": gettext("The webhook was disabled."),
         "webhook_deleted": gettext("The webhook was deleted."),
@@ -158,6 +159,11 @@ def state_of_handshake(delivery: Delivery, last: str) -> str:
     """Return the state of a verification. ``last`` is the reason for the result of its last attempt."""
     if delivery.state == Delivery.State.SUCCEEDED:
         return gettext("Verified: the URL returned the challenge. Events are sent.")
+    if delivery.state == Delivery.State.GIVEN_UP and delivery.webhook.status == Webhook.Status.ACTIVE:
+        text = gettext(
+            "Not verified: %(reason)s The webhook keeps its URL. Fix the receiver, then enter the URL again."
+        )
+        return text % {"reason": last}
     if delivery.state == Delivery.State.GIVEN_UP:
         return gettext("Not verified: %(reason)s Fix the receiver, then verify again.") % {"reason": last}
     if delivery.state == Delivery.State.CANCELLED:

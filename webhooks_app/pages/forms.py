@@ -11,6 +11,7 @@ from django.contrib import messages
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 from django.utils import timezone
+from django.utils.html import format_html
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
@@ -22,7 +23,7 @@ from ..models.limits import MAX_SECRET_OVERLAP
 from ..models.webhook_secret import SECRET
 from ..operations import rotation
 from ..operations.actors import BaseActor
-from .display import translated
+from .display import change_of_url, translated
 from .form_fields import NEW_PUBLIC_KEY, BoundedJSONField, ChoiceFields, without_reordering
 from .shown_once import new_submission
 
@@ -125,7 +126,20 @@ class WebhookOptions(ChoiceFields, RefusableForm):
         super().__init__(*args, **kwargs)
         if "url" in self.fields:
             self.fields["url"].strip = False  # type: ignore[attr-defined]  # stored exactly as entered
+            self._explain_url()
         self.offer_choices()
+
+    def _explain_url(self) -> None:
+        """Show the new URL of a webhook while it is verified, and the URL that is in use until then."""
+        if self.instance.is_changing_url:
+            self.initial["url"] = self.instance.pending_url
+            text = gettext("{sentence} Enter the current URL again to keep it.")
+            self.fields["url"].help_text = format_html(text, sentence=change_of_url(self.instance))
+        elif self.instance.status == Webhook.Status.ACTIVE:
+            self.fields["url"].help_text = gettext(
+                "Events go on to the current URL until a new one is verified. If nothing more may be sent to the "
+                "current URL, pause the webhook first."
+            )
 
     def offer_types(self, visible: EventTypeRegistry) -> None:
         """Offer these event types, and those of the webhook that left the catalogue."""

@@ -61,7 +61,9 @@ class OverviewPage(AccountPage):
         # The gravest come first, and of these the newest.
         attention = [(each, pk) for each in Standing for pk, standing in found[:number] if standing == each]
         listed = [pk for _standing, pk in attention[:MAX_LISTED]]
-        webhooks = newest.select_related("health").defer("filter", "encrypted_headers").in_bulk(listed)
+        webhooks = (
+            newest.select_related("health").defer("filter", "encrypted_headers", "pending_headers").in_bulk(listed)
+        )
         day = reading.series(Window.DAY, [id_of_account(self.owner.pk)]).total
         healths = healths_of(webhooks.values())
         css, state, cause = _verdict(number, [standing for standing, _pk in attention], day)

@@ -26,7 +26,7 @@ from ..models.webhook import check_url
 from ..operations.registration import register_webhook, update_webhook
 from ..operations.rights import REGISTER_WEBHOOK, UPDATE_WEBHOOK
 from ..owners import event_types_for
-from ..pages.display import delivery_rows
+from ..pages.display import change_of_url, delivery_rows
 from ..pages.explanation import state_of_handshake, waiting_for, why
 from ..pages.form_fields import SecretField
 from ..pages.forms import GroupedCheckboxes, WebhookOptions, as_form_error, event_type_choices
@@ -215,6 +215,7 @@ def handshake_of(page: AccountPage, webhook: Webhook) -> dict[str, Any]:
     attempts = transcript(delivery.shown_attempts(), delivery, shows_body=True, url=page.delivery_url)
     return {
         "handshake": delivery,
+        "change_of_url": change_of_url(delivery.webhook),
         "handshake_status": state_of_handshake(delivery, why(attempts[-1].attempt) if attempts else ""),
         "handshake_waits": waiting_for(delivery, url=page.delivery_url) if not attempts else "",
         "attempts": attempts,

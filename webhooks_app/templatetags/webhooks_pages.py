@@ -13,12 +13,13 @@ from django.db.models.options import Options
 from django.utils.text import capfirst
 from django.utils.translation import gettext
 
-from ..pages.display import PARTS_OF_TYPE, breakable, coloured, moment, translated
+from ..pages.display import PARTS_OF_TYPE, breakable, coloured, moment, translated, until_verified
 
 register = template.Library()
 register.filter(breakable)
 register.filter(moment)
 register.filter(translated)
+register.filter(until_verified)
 
 
 @register.filter

@@ -8,6 +8,8 @@ import pytest
 from django.core import mail
 from django.test import override_settings
 
+from webhooks_app.conf import transport_options
+from webhooks_app.delivery.engine import Engine
 from webhooks_app.maintenance.health import watch
 from webhooks_app.maintenance.jobs import JOBS, run_due
 from webhooks_app.models import AuditEntry, MaintenanceJob, Webhook, WebhookHealth
@@ -15,7 +17,9 @@ from webhooks_app.operations import lifecycle
 from webhooks_app.operations.actors import PROJECT
 from webhooks_app.operations.registration import update_webhook
 from webhooks_app.signals import webhook_being_disabled
+from webhooks_app.transport.memory import MemoryTransport
 
+from ...delivery.conftest import echo_challenge
 from ...support.rows import emit_one, make_webhook
 from .conftest import Days
 
@@ -152,6 +156,8 @@ def enable(webhook):
 
 def move(webhook):
     update_webhook(webhook, url=f"{webhook.url}/elsewhere", actor=PROJECT)
+    transport = MemoryTransport(transport_options(), answer=echo_challenge)
+    Engine(transport=transport).run_until_idle(await_retries=False)
 
 
 @pytest.mark.parametrize("change", [enable, move], ids=["enabled", "new-url"])

@@ -49,7 +49,7 @@ def change(webhook, **fields):
 VERBS = {
     "url": (
         lambda webhook: change(webhook, url=f"{URL}2"),
-        ("webhook.changed", {"url": [URL, f"{URL}2"], "status": ["active", "pending"]}),
+        ("webhook.changed", {"pending_url": ["", f"{URL}2"]}),
     ),
     "event types": (
         lambda webhook: change(webhook, event_types=["file.deleted"]),

@@ -52,7 +52,8 @@ lane AS (
     ) AS slot
 ),
 -- The first due entries of each webhook without an order, by the clock of the worker or of the database, in case the
--- worker's clock lags. Each of the two searches reads an index of its own.
+-- worker's clock lags. Each of the two searches reads an index of its own: one the probes, which are all that is sent to
+-- an unverified URL and come before the deliveries to the URL that a pending one replaces, the other all entries.
 due AS MATERIALIZED (
     SELECT due.row, due.is_lost
     FROM (
@@ -60,26 +61,30 @@ due AS MATERIALIZED (
             CASE WHEN lane.lost_only THEN lane.room
                 ELSE LEAST(lane.room, lane.free, lane.allowance) END AS room,
             CASE WHEN lane.lost_only OR lane.deleted_at IS NOT NULL THEN '{}'::text[]
+                WHEN lane.paused_at IS NOT NULL THEN '$of_new_url'::text[]
                 ELSE array_remove((CASE lane.status $kinds_by_status END)::text[],
                     CASE WHEN lane.allowance < 2 THEN 'retry_notice' END) END AS kinds,
-            lane.lost_only OR lane.deleted_at IS NULL AND lane.status = '$active' AS has_all_kinds
+            lane.lost_only OR lane.deleted_at IS NULL AND lane.status = '$active' AND lane.paused_at IS NULL
+                AS has_all_kinds,
+            NOT lane.lost_only AND $is_changing_url AS is_changing_url
         FROM lane
-        WHERE (lane.paused_at IS NULL OR lane.lost_only) AND lane."order" = '$unordered'
+        WHERE (lane.paused_at IS NULL OR lane.lost_only OR $is_changing_url) AND lane."order" = '$unordered'
     ) AS lane
     CROSS JOIN LATERAL (
         (
             SELECT ctid AS row, claimed_at IS NOT NULL AS is_lost FROM $entries
-            WHERE lane.has_all_kinds AND $is_due
+            WHERE (lane.is_changing_url OR NOT lane.has_all_kinds) AND $is_probe AND $is_due
             ORDER BY due_at
             LIMIT GREATEST(0, lane.room)
         )
         UNION ALL
         (
             SELECT ctid AS row, claimed_at IS NOT NULL AS is_lost FROM $entries
-            WHERE NOT lane.has_all_kinds AND $is_probe AND $is_due
+            WHERE lane.has_all_kinds AND $is_due
             ORDER BY due_at
             LIMIT GREATEST(0, lane.room)
         )
+        LIMIT GREATEST(0, lane.room)
     ) AS due
 ),
 -- The lost claims, except those with a late result that is being recorded.

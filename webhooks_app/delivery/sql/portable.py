@@ -30,6 +30,7 @@ from ...models.webhook import Order
 from ...protocol.handshake import VERIFICATION_TYPE
 from ..claim import (
     FIRST_ENTRIES,
+    HANDSHAKE,
     LANE_NAMES,
     MAX_LANES,
     WEBHOOK_FIELDS,
@@ -48,6 +49,9 @@ NO_WEBHOOK_ID = "wh_" + "0" * 32
 STOPPING_STATUSES = ", ".join(f"'{status}'" for status in STOPPING)
 
 IS_ACTIVE = f"webhook.deleted_at IS NULL AND webhook.status = '{Webhook.Status.ACTIVE.value}'"
+
+IS_CHANGING_URL = f"{IS_ACTIVE} AND webhook.pending_url <> ''"
+"""The condition for a webhook whose handshakes are sent to its pending URL, during a pause too."""
 
 IS_PROBE = f"kind IN {PROBES}"
 """The condition of an index, with the kinds in its order, which SQLite compares."""
@@ -106,6 +110,16 @@ class LockedLane(NamedTuple):
     due_from: datetime | None = None
     lost_only: bool = False
 
+    @property
+    def picks(self) -> Sequence[bool]:
+        """For each search for its deliveries, whether it is for probes only.
+
+        The handshake of a pending URL is found first, because a long backlog may wait for the URL that it replaces.
+        """
+        if self.lost_only or (self.lane.is_active and not self.lane.is_changing_url):
+            return (False,)
+        return (True, False) if self.lane.is_active else (True,)
+
 
 class PortableSql(ResultsSql):
     """Statements that read and write many deliveries at once: looks, claims and, from the base, their results."""
@@ -126,9 +140,12 @@ class PortableSql(ResultsSql):
             ORDER BY due_at LIMIT 1"""
         columns = [f"CASE WHEN webhook.paused_at IS NULL AND {IS_ACTIVE} THEN ({first.format('', '')}) END"]
         for kind, statuses in PROBED.items():
-            is_sent = f"webhook.deleted_at IS NULL AND webhook.status IN ({', '.join(map(repr, statuses))})"
+            unpaused = "webhook.paused_at IS NULL AND webhook.deleted_at IS NULL"
+            is_sent = f"{unpaused} AND webhook.status IN ({', '.join(map(repr, statuses))})"
+            if kind == Delivery.Kind.VERIFICATION:
+                is_sent = f"{is_sent} OR {IS_CHANGING_URL}"
             probe = first.format(self.probes_hint, f"AND {IS_PROBE} AND kind = '{kind}'")
-            columns.append(f"CASE WHEN webhook.paused_at IS NULL AND {is_sent} THEN ({probe}) END")
+            columns.append(f"CASE WHEN {is_sent} THEN ({probe}) END")
         sql = f"""
             WITH RECURSIVE found (webhook_id, number) AS (
                 SELECT ({following.format("%(after)s")}), 1
@@ -137,7 +154,8 @@ class PortableSql(ResultsSql):
                 FROM found WHERE found.webhook_id IS NOT NULL AND number < {MAX_LANES}
             )
             SELECT {self.public_id("wh", "found.webhook_id")}, webhook.owner_id, lane.webhook_id IS NOT NULL,
-                lane.is_fast, {IS_ACTIVE}, webhook.deleted_at IS NOT NULL OR webhook.status IN ({STOPPING_STATUSES}),
+                lane.is_fast, webhook.paused_at IS NULL AND {IS_ACTIVE},
+                webhook.deleted_at IS NOT NULL OR webhook.status IN ({STOPPING_STATUSES}),
                 {", ".join(columns)}
             FROM found
             JOIN {self.webhooks} AS webhook ON webhook.id = found.webhook_id
@@ -240,20 +258,24 @@ class PortableSql(ResultsSql):
         for found in locked:
             if found.room <= 0:
                 continue
-            sql, values = self._pick_in(found, terms)
-            branches.append(f"SELECT * FROM ({sql}) lane_{len(branches)}")
-            params += values
-        return self.fetch_batch(" UNION ALL ".join(branches), params, columns=11) if branches else []
+            for only_probes in found.picks:
+                sql, values = self._pick_in(found, terms, only_probes=only_probes)
+                branches.append(f"SELECT * FROM ({sql}) lane_{len(branches)}")
+                params += values
+        rows = self.fetch_batch(" UNION ALL ".join(branches), params, columns=11) if branches else []
+        has_twice = any(len(found.picks) > 1 for found in locked)
+        return list({row[0]: row for row in rows}.values()) if has_twice else rows
 
-    def _pick_in(self, found: LockedLane, terms: ClaimTerms) -> tuple[str, list[Any]]:
+    def _pick_in(self, found: LockedLane, terms: ClaimTerms, *, only_probes: bool) -> tuple[str, list[Any]]:
         now = self.write_time(terms.now)
         lost = "OR leased_until <= %s" if terms.lost_again_at else ""
         kinds = [kind.value for kind in found.kinds] or [""]
         marks = ", ".join(["%s"] * len(kinds))
         is_ordered = found.lane.order != Order.NONE
-        only_probes = not (found.lane.is_active or found.lost_only)
         limits = ("AND due_at >= %s" if found.due_from else "") + (f" AND {IS_PROBE}" if only_probes else "")
-        may_park = is_ordered and bool(found.kinds)  # otherwise the search for them would read the whole backlog
+        may_park = (
+            is_ordered and bool(found.kinds) and not only_probes
+        )  # otherwise the search for them would read the whole backlog
         sql = f"""
             SELECT {self.public_id("dlv", "delivery_id")} AS id, {self.public_id("wh", "webhook_id")} AS webhook_id,
                 {self.public_id("evt", "event_id")} AS event_id, kind, attempt + 0, max_attempts + 0,
@@ -349,6 +371,7 @@ class PortableSql(ResultsSql):
     ) -> Claim:
         delivery_id, webhook_id, _, kind, number, max_attempts, lost_since, expires_at, retry_policy, *_ = row
         webhook_id = self.read_id("wh", webhook_id)
+        lane = lanes[webhook_id]
         return Claim(
             self.read_id("dlv", delivery_id),
             webhook_id,
@@ -360,7 +383,7 @@ class PortableSql(ResultsSql):
             self.read_time(expires_at),
             retry_policy,
             bool(row[IS_ORDERED]),
-            lanes[webhook_id],
+            lane.for_handshake() if kind == HANDSHAKE else lane,
             *events.get(event_id, MISSING),
         )
 

@@ -18,10 +18,10 @@ from ...models import Event, QueueEntry, Webhook
 from ...models.hold import KINDS_BY_STATUS
 from ...models.limits import BURST, LONG_AGO, MAX_RATE, MIN_RATE
 from ...models.webhook import Order
-from ..claim import FIRST_ENTRIES, WEBHOOK_FIELDS, Claim, Claimed, ClaimRequest, ClaimTerms, Finished, Lane
+from ..claim import FIRST_ENTRIES, HANDSHAKE, WEBHOOK_FIELDS, Claim, Claimed, ClaimRequest, ClaimTerms, Finished, Lane
 from ..outcome import AttemptLog, Headers
 from ..signing import LaneKey
-from .portable import IS_PROBE, MISSING, NO_EVENT, PortableSql
+from .portable import IS_CHANGING_URL, IS_PROBE, MISSING, NO_EVENT, PortableSql
 from .results import json_of, json_of_timings, message_of
 
 CLAIM_TYPES = {
@@ -118,7 +118,7 @@ class PostgresqlSql(PortableSql):
                 expires_at,
                 retry_policy,
                 is_ordered,
-                lanes[webhook_id],
+                lanes[webhook_id].for_handshake() if kind == HANDSHAKE else lanes[webhook_id],
                 *events.get(event_id, MISSING),
             )
             for (
@@ -157,6 +157,8 @@ class PostgresqlSql(PortableSql):
             active=ACTIVE,
             unordered=Order.NONE.value,
             is_probe=IS_PROBE,
+            is_changing_url=IS_CHANGING_URL.replace("webhook.", "lane."),
+            of_new_url=_array([HANDSHAKE]),
             is_lost=is_lost,
             is_due="webhook_id = lane.id AND due_at <= GREATEST(%(now)s, statement_timestamp()) AND "
             f"(claimed_at IS NULL AND (kind = ANY (lane.kinds) OR expires_at <= %(now)s) OR {is_lost})",

@@ -93,17 +93,18 @@ def reencrypt(*, dry_run: bool = False, progress: Callable[[], None] = lambda: N
 
 
 def _webhooks_with_headers() -> models.QuerySet[Webhook]:
-    return Webhook.objects.exclude(encrypted_headers=[])
+    return Webhook.objects.exclude(encrypted_headers=[], pending_headers=[])
 
 
 def _renew_headers(result: Reencrypted, webhook: Webhook, *, dry_run: bool) -> None:
     with nullcontext() if dry_run else writing(webhook.alias, Webhook):
         saved = Webhook.objects.filter(pk=webhook.pk)
         for found in saved if dry_run else saved.select_for_update():
-            stored = found.encrypted_headers
-            renewed = [[name, _renewed(result, found.pk, token, dry_run=dry_run)] for name, token in stored]
-            if renewed != stored:
-                saved.update(encrypted_headers=renewed)
+            for field_name in ("encrypted_headers", "pending_headers"):
+                stored = getattr(found, field_name)
+                renewed = [[name, _renewed(result, found.pk, token, dry_run=dry_run)] for name, token in stored]
+                if renewed != stored:
+                    saved.update(**{field_name: renewed})
 
 
 def _renewed(result: Reencrypted, webhook_id: str, token: str, *, dry_run: bool) -> str:

@@ -25,7 +25,7 @@ class Command(WebhooksCommand):
         webhook = get_webhook(options["webhook_id"])
         delivery = start_verification(webhook, actor=self.actor)
         if not options["no_wait"]:
-            self.note(f"Sending a challenge to {webhook.url} …")
+            self.note(f"Sending a challenge to {webhook.awaited_url} …")
             follow(delivery, self.note)
             webhook.refresh_from_db()
         self.result(webhook.status)
