@@ -139,8 +139,8 @@ TEMPLATES: Mapping[str, str | Counted] = {
         "The URL could not be reached: its host name is unknown. Check its spelling, and that the public DNS has it."
     ),
     "unreachable_certificate": gettext_noop(
-        "The URL could not be reached: its certificate is not trusted. Check that it is of a public authority, of this "
-        "host name and not expired, and that the receiver sends the intermediate certificates too."
+        "The URL could not be reached: its certificate is not trusted. Check its authority, host name and expiry, and "
+        "that the receiver sends intermediate certificates."
     ),
     "webhook_was_deleted": gettext_noop("The webhook was deleted."),
     "webhook_was_disabled": gettext_noop("The webhook was disabled. Enable it, then resume."),

@@ -12,11 +12,10 @@ from webhooks_app.delivery.engine import Engine
 from webhooks_app.delivery.sending import finish, request_for
 from webhooks_app.exceptions import AlreadyInStateError
 from webhooks_app.models import AuditEntry, QueueEntry, QueueLane, Webhook, WebhookHealth
-from webhooks_app.models.disclosure import UNREACHABLE_MESSAGE
 from webhooks_app.operations import lifecycle
 from webhooks_app.operations.actors import PROJECT, ApiCaller
 from webhooks_app.operations.registration import update_webhook
-from webhooks_app.reasons import code_of
+from webhooks_app.reasons import ReasonText, code_of
 from webhooks_app.signals import webhook_disabled, webhook_url_refused, webhook_verified
 from webhooks_app.transport import Exchange, Response
 from webhooks_app.transport import errors as failures
@@ -458,7 +457,7 @@ def test_the_cause_of_an_unreachable_new_url_is_not_disclosed(webhook, receiver,
     deliver(refusing(receiver(), NEW_URL, failures.certificate_refused(10)))
 
     webhook = Webhook.objects.get()
-    assert webhook.status_reason.endswith(UNREACHABLE_MESSAGE)
+    assert webhook.status_reason.endswith(ReasonText("unreachable_certificate"))
     (handshake,) = webhook.deliveries.handshakes().for_owner()
     assert {attempt.result for attempt in handshake.shown_attempts()} == {"unreachable"}
     assert list(AuditEntry.objects.about(webhook).for_owner().values_list("action", flat=True))[:1] == [
