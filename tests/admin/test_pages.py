@@ -24,7 +24,7 @@ from ..support.rows import end_deliveries
 from .conftest import DATA, SECRET, Page, shown_messages, shows, text
 
 Result, State = DeliveryAttempt.Result, Delivery.State
-MAX_QUERIES = {"webhook": 14, "delivery": 14, "event": 19, "type": 14}
+MAX_QUERIES = {"webhook": 15, "delivery": 14, "event": 19, "type": 14}
 """Django 6.1 makes one more for an event than 5.2."""
 """An event has a timeline: its deliveries, their attempts, the notices of these, and what holds them."""
 
@@ -431,6 +431,18 @@ def test_a_live_part_is_marked_when_final(
 
     assert shows(part, says)
     assert ("data-done" in text(part)) == is_done
+
+
+def test_a_live_part_has_the_head_of_the_same_moment(superuser: Page, webhook: Webhook) -> None:
+    delivery = start_verification(webhook, actor=PROJECT)
+    assert "Not verified yet" in text(superuser.get("webhook", "live", webhook.pk, "handshake"))
+    Delivery.objects.filter(pk=delivery.pk).update(state=State.SUCCEEDED)
+    Webhook.objects.get(pk=webhook.pk).activate()
+
+    part = text(superuser.get("webhook", "live", webhook.pk, "handshake"))
+
+    assert "Verified: the URL returned the challenge" in part
+    assert "No requests yet" in part.partition('<template data-of="head">')[2]
 
 
 def test_recent_deliveries_are_a_live_part(superuser: Page, delivery: Delivery) -> None:

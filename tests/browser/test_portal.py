@@ -7,15 +7,18 @@ from typing import Any
 
 import pytest
 from django.urls import reverse
-from playwright.sync_api import Browser, Dialog
+from playwright.sync_api import Browser, Dialog, expect
 from playwright.sync_api import Page as Tab
 
+from webhooks_app.models import Delivery, Webhook
+from webhooks_app.operations.actors import PROJECT
+from webhooks_app.operations.lifecycle import start_verification
 from webhooks_app.portal import catalogue, portal_url, urls
 
 from ..portal.conftest import Customer, make_customer
 from ..portal.hostile import SCRIPT, make_hostile
 from ..portal.test_routes import ELSEWHERE, ROUTES, names, path_of, paths_of
-from ..support.rows import EVENT_TYPE
+from ..support.rows import EVENT_TYPE, make_webhook
 from .conftest import Login, new_session
 from .inspection import Look, keep_picture, looking, problems_of
 
@@ -110,6 +113,27 @@ def test_every_page_is_accessible_and_runs_no_hostile_text(
             assert tab.locator(".errorlist").count(), name
 
     assert {name: each for name, each in found.items() if each} == {}
+
+
+def test_an_open_page_shows_one_moment(browser: Browser, live_server: Any, customer: Customer) -> None:
+    webhook = make_webhook(customer.user, EVENT_TYPE, status="pending")
+    start_verification(webhook, actor=PROJECT)
+    with browser.new_context(locale="en") as context:
+        context.add_cookies([Login(address=live_server.url, session=new_session(customer.user)).cookie])  # type: ignore[list-item]
+        tab = context.new_page()
+        tab.goto(live_server.url + customer.url("webhook", webhook.pk))
+        expect(tab.get_by_text("Verification in progress")).to_be_visible()
+        expect(tab.get_by_role("link", name="Verify")).to_be_visible()
+        tab.get_by_role("link", name="Settings").focus()  # what is in use stays
+
+        Delivery.objects.handshakes().filter(webhook=webhook).update(state=Delivery.State.SUCCEEDED)
+        Webhook.objects.get(pk=webhook.pk).activate()
+
+        expect(tab.get_by_text("Verified: the URL returned the challenge")).to_be_visible()
+        assert tab.get_by_text("No requests yet").is_visible()
+        assert not tab.get_by_text("Not verified yet").is_visible()
+        tab.evaluate("document.activeElement.blur()")
+        expect(tab.get_by_role("link", name="Verify")).to_have_count(0, timeout=20_000)
 
 
 def test_times_are_in_the_zone_of_the_browser_from_the_second_page_on(

@@ -305,13 +305,16 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookActions, Expo
         if webhook is None:
             raise Http404
         if part == "handshake":
-            return self._part(request, part, self._handshake(request, webhook))
+            return self._part(request, part, webhook, self._handshake(request, webhook))
         if part not in webhook_page.RECENT or not shows_deliveries(request):
             raise Http404
         context = webhook_page.recent(request, webhook, site=self.admin_site.name, part=part)
-        return self._part(request, "recent", context)
+        return self._part(request, "recent", webhook, context)
 
-    def _part(self, request: HttpRequest, part: str, context: dict[str, Any]) -> TemplateResponse:
+    def _part(self, request: HttpRequest, part: str, webhook: Webhook, context: dict[str, Any]) -> TemplateResponse:
+        """Return a part of the page with the head, so that both are of one moment."""
+        head = webhook_page.head(request, webhook, self._facts(request, webhook), site=self.admin_site.name)
+        context |= {"webhook": webhook, "with_head": True, **head}
         return TemplateResponse(request, f"admin/webhooks_app/webhook/{part}.html", context)
 
     def overview_view(self, request: HttpRequest) -> TemplateResponse:

@@ -1,13 +1,16 @@
 // Progressive enhancement of the console. Every page works without it.
 "use strict";
 
+const FIRST_POLLS = [300, 700, 1500];
 const POLL_MILLISECONDS = 3000;
+const IDLE_MILLISECONDS = 15_000;
 
 // A live part is reloaded while it is visible, until it is marked as final. A part with a notice stops after an error.
 function keepLive(part) {
+  let polls = 0;
   const pause = () => {
     const { seconds } = (part.querySelector("[data-seconds]") ?? part).dataset;
-    return seconds ? 1000 * seconds : POLL_MILLISECONDS;
+    return seconds ? 1000 * seconds : FIRST_POLLS[polls++] ?? POLL_MILLISECONDS;
   };
   const stopped = part.parentElement.querySelector("[data-stopped]");
   const announcement = part.parentElement.querySelector(".webhooks-announcement");
@@ -53,6 +56,12 @@ function keepLive(part) {
     const state = announced()?.dataset.announced;
     replaceContent(part, text);
     part.dataset.shown = shown;
+    for (const template of part.querySelectorAll("template[data-of]")) {
+      const other = document.querySelector(`[data-part="${template.dataset.of}"]`);
+      if (other && lasting(template) !== lasting(other)) {
+        replaceContent(other, template.innerHTML);
+      }
+    }
     if (announcement && announced()?.dataset.announced !== state) {
       announcement.textContent = announced()?.textContent ?? "";
     }
@@ -70,9 +79,6 @@ function keepLive(part) {
 
   next();
 }
-
-const FIRST_POLLS = [300, 700, 1500];
-const IDLE_MILLISECONDS = 15_000;
 
 // A page that is read again as a whole, so that all of its parts are of one moment: soon while something is expected,
 // and rarely otherwise. A part with the focus or a selection waits.
