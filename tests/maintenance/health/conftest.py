@@ -50,14 +50,17 @@ class Days:
         with TestCase.captureOnCommitCallbacks(execute=True):
             fold("default", also=lambda folded: take_in("default", folded))
             watch("default", self.clock())
-            announce_failing("default", self.clock())
+            while announce_failing("default", self.clock()):
+                pass
             announce_stopped("default", self.clock())
         self.send()
 
     def send(self) -> None:
         """Send the mails that are due."""
-        with TestCase.captureOnCommitCallbacks(execute=True):
-            send_due("default", self.clock())
+        has_more = True
+        while has_more:
+            with TestCase.captureOnCommitCallbacks(execute=True):
+                has_more = send_due("default", self.clock())
 
     def fail_until(self, day: float, every_hours: float = 6) -> None:
         """Give up deliveries until that day, with evaluations in between."""

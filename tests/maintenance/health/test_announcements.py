@@ -52,14 +52,7 @@ def subjects() -> list[str]:
 
 def refused(days: Days, **causes: int) -> None:
     """Record failed requests: numbers by result, or by status such as ``status_500``."""
-    counters: dict[str, int] = {}
-    for cause, number in causes.items():
-        code = cause.removeprefix("status_")
-        if code.isdecimal():
-            counters[f"code_{code}"] = number
-            counters["failed_http_status"] = counters.get("failed_http_status", 0) + number
-        else:
-            counters[f"failed_{cause}"] = number
+    counters = {f"refused_{cause.removeprefix('status_')}": number for cause, number in causes.items()}
     make_tally(days.clock(), **{days.webhook.pk: counters})
 
 
@@ -240,6 +233,7 @@ def test_a_thousand_failures_are_announced_in_bounded_runs(
     days: Days, owner: Any, django_assert_max_num_queries: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("webhooks_app.maintenance.announcements.AT_A_TIME", 5)
+    monkeypatch.setattr("webhooks_app.maintenance.announcements.BUDGET_SECONDS", 60)
     webhooks = [make_webhook(owner) for _ in range(12)]
     WebhookHealth.objects.bulk_create(WebhookHealth(webhook=webhook, failing_since=NOON) for webhook in webhooks)
     now = NOON + timedelta(hours=1)

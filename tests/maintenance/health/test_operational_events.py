@@ -39,7 +39,7 @@ def told_to(webhook):
 def test_failing_recovery_and_disabling_of_a_webhook_emit_events(days, watcher):
     webhook = days.webhook
 
-    make_tally(days.clock(), **{webhook.pk: {"failed_http_status": 3, "code_503": 3}})
+    make_tally(days.clock(), **{webhook.pk: {"refused_503": 3}})
     days.fail_until(3)
     days.succeed()
     days.look()
