@@ -97,8 +97,10 @@ class Settings:
     AUTO_DISABLE_AFTER_DAYS: float = 5.0
     AUTO_DISABLE_MIN_DELIVERIES: int = 10
     AUTO_DISABLE_MIN_SPAN_HOURS: float = 12.0
+    FAILING_NOTICE_MINUTES: float = 15.0
     HEALTH: Mapping[str, float] = MappingProxyType({})
     HEALTH_MAILS: bool = True
+    SITE_URL: str = ""
 
     # Customers' pages
     PORTAL_CSP: str = (

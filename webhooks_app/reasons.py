@@ -419,7 +419,7 @@ DESCRIPTIONS = (
     gettext_noop("Standard Webhooks v1a: Ed25519, verified with a public key."),
     gettext_noop("4 attempts: after 1, 5 and 30 seconds."),
     gettext_noop("10 attempts in about three days: after 5 s, 5 min, 30 min, 2, 5, 10, 14, 20 and 24 h."),
-    gettext_noop("A webhook is failing and will be disabled"),
+    gettext_noop("A webhook is failing"),
     gettext_noop("A failing webhook has recovered"),
     gettext_noop("A webhook was disabled"),
     gettext_noop("The last attempt of a delivery failed"),

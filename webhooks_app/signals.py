@@ -51,11 +51,13 @@ webhook_url_refused = Signal()
 ``url`` (the new one), ``reason``, ``reason_code``."""
 
 webhook_failing = Signal()
-"""A webhook has had no successful delivery for a long time, and its owner is warned. ``webhook_id``,
-``failing_since``, ``given_up`` (number of deliveries), ``disables_at`` (None if it will not be disabled)."""
+"""A webhook has been failing for some time, or will be disabled for it (``is_warning``). ``webhook_id``,
+``failing_since``, ``failed_requests`` and ``given_up`` (numbers of requests and deliveries), ``waiting`` (number of
+events, up to 10,000), ``result`` and ``status_code`` of most failed requests ("" and None if unknown), ``disables_at``
+(None if it will not be disabled)."""
 
 webhook_recovered = Signal()
-"""A delivery to a webhook succeeded after its owner had been warned. ``webhook_id``, ``failed_since``."""
+"""A delivery to a webhook succeeded after its failure had been announced. ``webhook_id``, ``failed_since``."""
 
 webhook_being_disabled = Signal()
 """A webhook is being disabled in the current transaction; an exception rolls it back. ``webhook``."""

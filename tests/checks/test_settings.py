@@ -168,6 +168,10 @@ WRONG = [
     pytest.param("PORTAL_FRAME_ANCESTORS", "none", "E034", id="ancestors without quotes"),
     pytest.param("PORTAL_FRAME_ANCESTORS", "https://a.example; script-src *", "E034", id="another directive"),
     pytest.param("PORTAL_FRAME_ANCESTORS", "", "E034", id="no ancestors"),
+    pytest.param("SITE_URL", "app.example.com", "E042", id="site without a scheme"),
+    pytest.param("SITE_URL", "https://app.example.com/?a=1", "E042", id="site with a query"),
+    pytest.param("SITE_URL", "javascript://app.example.com", "E042", id="site with another scheme"),
+    pytest.param("FAILING_NOTICE_MINUTES", -1, "E002", id="notice before the failure"),
     pytest.param("TIMEOUTS", 10, "W001", id="unknown name"),
 ]
 
@@ -196,6 +200,9 @@ RIGHT = [
     pytest.param("METRICS_TOKEN", "Zm9v-_.~+/1234567==", id="token"),
     pytest.param("PORTAL_CSP", "", id="no policy"),
     pytest.param("PORTAL_FRAME_ANCESTORS", "'none'", id="no frame"),
+    pytest.param("SITE_URL", "https://app.example.com/de/", id="site with a path"),
+    pytest.param("SITE_URL", "http://localhost:8000", id="site with a port"),
+    pytest.param("FAILING_NOTICE_MINUTES", 0, id="notice at once"),
     pytest.param("PORTAL_FRAME_ANCESTORS", "'self' https://a.example:8443 https://*.b.example", id="ancestors"),
     pytest.param("API_RATE", "1/day", id="rate"),
     pytest.param("API_RATE", "", id="no limit"),

@@ -12,7 +12,7 @@ from django.core.exceptions import ValidationError
 from tests.support.rows import emit_one, make_webhook
 from webhooks_app.admin.owner_fields import OwnerChoiceField, OwnerNameField
 from webhooks_app.exceptions import InvalidOwnerError
-from webhooks_app.maintenance.notifications import _send
+from webhooks_app.maintenance.outgoing import Mail, send
 from webhooks_app.models import ApiKey, Event, Webhook
 from webhooks_app.owners import UserOwners, owners, parse_key
 
@@ -72,7 +72,7 @@ def test_each_recipient_gets_a_separate_mail(alice: Any) -> None:
     alice.first_name = "Alice"
     webhook = make_webhook(alice)
 
-    _send("disabled", {"webhook": webhook, "owner": alice, "failing_since": webhook.created_at, "given_up": 3})
+    send(Mail("disabled", webhook.pk, alice, {"webhook": webhook, "since": webhook.created_at, "given_up": 3}))
 
     assert [message.to for message in mail.outbox] == [["ops@example.com"], ["dev@example.com"]]
 

@@ -45,6 +45,7 @@ def names(patterns: Any) -> Iterator[str]:
 
 ROUTES = {
     "overview": (),
+    "mails": (),
     "webhooks": (),
     "webhook-new": (),
     "webhook": ("webhook",),
@@ -78,6 +79,7 @@ METHODS = ("get", "head", "options", "post", "put", "patch", "delete", "trace")
 CONFIRMATIONS = ("webhook-action", "replay-step", "key-revoke")
 POSTED = {"url": "http://127.0.0.1:9000/other", "event_types": ["file.deleted"], "event_type": "file.deleted"}
 POSTED |= {"name": "x", "scopes": ["webhooks:read"], "states": ["missed"], "overlap_hours": "1"}
+POSTED |= {"mails": "daily"}
 
 WITH_ROWS = [
     name for name, args in ROUTES.items() if args and args[0] in ("webhook", "delivery", "event", "replay", "key")

@@ -26,10 +26,11 @@ from ..database.sql import having_ids
 from ..maintenance.rollups.reading import Window
 from ..maintenance.rollups.recent import QUEUED, SPANS
 from ..models import MaintenanceJob, QueueEntry, RecentResults, Webhook, WebhookHealth
+from ..models.fields import translated
 from ..models.rollup import EVERY_WEBHOOK
 from ..models.standing import Health, Standing, conditions, healths_of
 from ..owners import owners
-from ..pages.display import moment, percent, translated
+from ..pages.display import moment, percent
 from ..pages.health import failing_for
 from ..reasons import code_of
 from .display import shows_deliveries

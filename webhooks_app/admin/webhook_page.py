@@ -16,11 +16,12 @@ from ..event_types import EventTypeRegistry, registry
 from ..maintenance.rollups import reading
 from ..models import Delivery, Webhook, WebhookHealth
 from ..models.delivery import DeliveryQuerySet
+from ..models.fields import translated
 from ..models.standing import Standing, health_of
 from ..models.status import REQUESTED
 from ..owners import event_types_for
 from ..pages import health
-from ..pages.display import MAX_URL, breakable, change_of_url, delivery_rows, moment, translated, until_verified
+from ..pages.display import MAX_URL, breakable, change_of_url, delivery_rows, moment, until_verified
 from ..pages.explanation import state_of_handshake, waiting_for, why
 from ..pages.form_fields import SecretField
 from ..pages.forms import WebhookOptions

@@ -24,10 +24,11 @@ from ..conf import check_endpoint
 from ..error_reports import hide_values
 from ..exceptions import InvalidEndpointError, SecretUnreadableError
 from ..models import Delivery, Webhook
+from ..models.fields import translated
 from ..models.standing import Standing
 from ..operations.registration import create_webhook, update_webhook
 from ..operations.rights import REGISTER_WEBHOOK
-from ..pages.display import MAX_URL, breakable, moment, state_of, translated, until_verified
+from ..pages.display import MAX_URL, breakable, moment, state_of, until_verified
 from ..reasons import code_of
 from . import webhook_page
 from .actions import MAX_CRUMB

@@ -11,7 +11,7 @@ from rest_framework import serializers
 from ..conf import known_signatures
 from ..event_types import EventType
 from ..exceptions import UnknownEventTypeError
-from ..models import ApiKey, AuditEntry, Delivery, Event, Webhook, WebhookHealth
+from ..models import ApiKey, AuditEntry, Delivery, Event, MailPreference, Webhook, WebhookHealth
 from ..models.audit import Action, Via
 from ..models.limits import MAX_EVENT_TYPES, MAX_RATE, MAX_SECRET_OVERLAP, MAX_SIGNATURES, MIN_RATE, most_in_flight
 from ..models.own_headers import REDACTED
@@ -205,6 +205,14 @@ class OfferSerializer(serializers.Serializer[Any]):
     filter_operators = serializers.ListField(child=serializers.CharField())
 
 
+class MailsSerializer(serializers.Serializer[Any]):
+    mails = serializers.ChoiceField(
+        choices=MailPreference.Mails.choices,
+        help_text="How often you get mails about failing webhooks: `at_once` as a mail each, `daily` as a summary, or "
+        "`none`.",
+    )
+
+
 class AuditEntrySerializer(serializers.Serializer[AuditEntry]):
     id = serializers.CharField()
     action = serializers.ChoiceField(choices=Action.choices)
@@ -332,6 +340,10 @@ class WebhookChangesSerializer(SettableFields):
         for field in fields.values():
             field.required = False
         return fields
+
+
+class MailsChoiceSerializer(BodySerializer[Any]):
+    mails = OptionField(choices=MailPreference.Mails.values, help_text="How often you want mails.")
 
 
 class SchemeSerializer(BodySerializer[Webhook]):

@@ -16,11 +16,12 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from ..exceptions import AlreadyInStateError, UnknownEventTypeError
-from ..models import AuditEntry, Delivery, Event, Webhook
+from ..models import AuditEntry, Delivery, Event, MailPreference, Webhook
 from ..models.keyset import Parts
 from ..models.webhook_secret import SECRET
 from ..operations import lifecycle, rights, rotation
 from ..operations.lifecycle import start_verification
+from ..operations.mails import choose_mails
 from ..operations.registration import describe_offer, register_webhook, update_webhook
 from ..operations.rights import READ, READ_EVENTS
 from ..operations.sending import send_test_event
@@ -119,6 +120,12 @@ class WebhookViewSet(ApiViewSet):
             right=rights.DISABLE_WEBHOOK, answer=serializers.WebhookSerializer, conflicts=True, probes=True
         ),
         "choices": Operation(scope=READ, answer=serializers.OfferSerializer),
+        "mails": Operation(right=rights.VIEW_WEBHOOKS, answer=serializers.MailsSerializer),
+        "choose_mails": Operation(
+            right=rights.UPDATE_WEBHOOK,
+            request=serializers.MailsChoiceSerializer,
+            answer=serializers.MailsSerializer,
+        ),
         "try_filter": Operation(
             scope=READ_EVENTS, request=serializers.TryFilterSerializer, answer=serializers.TriedFilterSerializer
         ),
@@ -189,6 +196,21 @@ class WebhookViewSet(ApiViewSet):
         The answer contains the offered signature schemes, retry policies, statuses and filter operators.
         """
         return self.answer(describe_offer())
+
+    @action(detail=False, methods=["get"])
+    def mails(self, request: Request) -> Response:
+        """Read how often you get mails about your webhooks and API keys."""
+        return self.answer({"mails": MailPreference.objects.of(self.owner)})
+
+    @mails.mapping.patch
+    def choose_mails(self, request: Request) -> Response:
+        """Choose how often you get mails about your webhooks and API keys.
+
+        A summary is sent once a day if there is something to tell. The expiry of an API key is always told at once,
+        unless you want no mails.
+        """
+        choose_mails(self.owner, self.validated()["mails"], actor=self.actor)
+        return self.answer({"mails": MailPreference.objects.of(self.owner)})
 
     @action(detail=True, methods=["post"])
     def verify(self, request: Request, webhook_id: str) -> Response:

@@ -45,6 +45,8 @@ ANCESTOR = r"(?:'self'|https?://(?:\*\.)?[A-Za-z0-9.\[\]:-]+)"
 
 FRAME_ANCESTORS = re.compile(rf"'none'|{ANCESTOR}(?: {ANCESTOR})*")
 
+SITE = re.compile(r"https?://[A-Za-z0-9.\[\]:-]+(?:/[A-Za-z0-9._~%/-]*)?")
+
 TOKEN = re.compile(rf"[A-Za-z0-9._~+/-]{{{MIN_TOKEN_LENGTH},}}=*")
 
 
@@ -202,6 +204,13 @@ def _frame_ancestors(name: str, ancestors: str) -> Iterator[checks.CheckMessage]
         yield checks.Error(found, hint=hint, id="webhooks_app.E034")
 
 
+def _site_url(name: str, url: str) -> Iterator[checks.CheckMessage]:
+    if url and not SITE.fullmatch(url):
+        found = gettext("%(name)s is '%(url)s', which is not the address of a site.")
+        hint = gettext('Use the form "https://app.example.com", or an empty string for mails without links.')
+        yield checks.Error(found % {"name": name, "url": short(url)}, hint=hint, id="webhooks_app.E042")
+
+
 def _retention_by_type(name: str, days_by_type: Mapping[str, int]) -> Iterator[checks.CheckMessage]:
     for event_type, days in days_by_type.items():
         if not 1 <= days <= MAX_DAYS:
@@ -254,6 +263,7 @@ CONTENT_CHECKS: Mapping[str, Check] = {
     "HEALTH": _thresholds,
     "RETENTION_DAYS_BY_TYPE": _retention_by_type,
     "METRICS_TOKEN": _metrics_token,
+    "SITE_URL": _site_url,
     "PORTAL_CSP": _policy_of_pages,
     "PORTAL_FRAME_ANCESTORS": _frame_ancestors,
 }

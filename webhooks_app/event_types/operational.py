@@ -77,13 +77,20 @@ FailingSince = Annotated[UtcTime, Field(description="Time of the first delivery 
 
 
 class WebhookFailingData(EventData):
-    """A webhook without a successful delivery for long enough to warrant a warning."""
+    """A webhook that has been failing for some time."""
 
     webhook_id: WebhookId
     url: Url
     owner: OwnerId = None
     failing_since: FailingSince
-    given_up: int = Field(ge=1, description="Number of deliveries given up since then.")
+    given_up: int = Field(ge=0, description="Number of deliveries given up since then.")
+    failed_requests: int = Field(default=0, ge=0, description="Number of requests that failed since the last success.")
+    waiting: int = Field(default=0, ge=0, description="Number of events that wait to be sent, up to 10,000.")
+    result: str = Field(default="", description="Result of most failed requests, such as timeout or http_status.")
+    status_code: int | None = Field(default=None, description="HTTP status of these requests, if they were answered.")
+    is_warning: bool = Field(
+        default=False, description="False when the failure is announced, true for the warning before the disabling."
+    )
     disables_at: UtcTime | None = Field(
         default=None, description="Time at which it is disabled unless a delivery succeeds; omitted if it never is."
     )
@@ -126,12 +133,17 @@ class DeliveryGivenUpData(EventData):
 WEBHOOK_FAILING = EventType(
     name="webhook.failing",
     group=_GROUP,
-    description="A webhook is failing and will be disabled",
+    description="A webhook is failing",
     data_model=WebhookFailingData,
     example={
         **_WEBHOOK,
         "failing_since": "2026-01-29T00:00:00.123456Z",
         "given_up": 57,
+        "failed_requests": 228,
+        "waiting": 20,
+        "result": "http_status",
+        "status_code": 500,
+        "is_warning": False,
         "disables_at": "2026-02-03T00:00:00.123456Z",
     },
     operational=True,

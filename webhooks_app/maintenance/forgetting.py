@@ -16,7 +16,18 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from ..database.sql import take_write_lock, writing
-from ..models import ApiKey, Delivery, DeliveryAttempt, Event, PortalLink, QueueEntry, QueueLane, StoredAnswer, Webhook
+from ..models import (
+    ApiKey,
+    Delivery,
+    DeliveryAttempt,
+    Event,
+    MailPreference,
+    PortalLink,
+    QueueEntry,
+    QueueLane,
+    StoredAnswer,
+    Webhook,
+)
 from ..models.audit import Action
 from ..models.rollup import Rollup, id_of_account
 from ..owners import owner_model
@@ -113,7 +124,7 @@ class Forgetting:
         for rows in (self._events, self._deliveries()):
             for ids in _pages(rows):
                 self._delete(rows.model, ids)
-        for model in (StoredAnswer, PortalLink):
+        for model in (StoredAnswer, PortalLink, MailPreference):
             model._default_manager.using(self._using).filter(owner=self._owner_id).delete()
         for others in (self._webhooks, ApiKey.objects.using(self._using).filter(owner=self._owner_id)):
             keys = list(others.order_by().values_list("pk", flat=True))

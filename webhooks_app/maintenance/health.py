@@ -94,11 +94,12 @@ class Rule:
 
 
 class Recovery(NamedTuple):
-    """The recovery of a webhook after a warning to its owner."""
+    """The recovery of a webhook whose failure was announced."""
 
     webhook_id: str
     failed_since: datetime
     recovered_at: datetime
+    given_up: int = 0
 
 
 def move(health: WebhookHealth, entry: TalliedWebhook) -> bool:
@@ -150,12 +151,14 @@ def update_states(using: str, entries: Iterable[TalliedWebhook]) -> list[Recover
     changed, recoveries = [], []
     for webhook_id in sorted(known.keys() | existing):
         health = known.get(webhook_id) or WebhookHealth(webhook_id=webhook_id)
-        failed_since = health.failing_since if health.warned_at else None
+        failed_since = health.failing_since if health.announced_at else None
+        given_up = health.given_up_count
         if _move_all(health, by_webhook[webhook_id]):
             changed.append(health)
-        if failed_since and health.warned_at is None:
+        if failed_since and health.announced_at is None:
             # One of the entries contained a success, so last_success_at is set, with a precision of a minute.
-            recoveries.append(Recovery(webhook_id, failed_since, health.last_success_at or failed_since))
+            recovered_at = health.last_success_at or failed_since
+            recoveries.append(Recovery(webhook_id, failed_since, recovered_at, given_up))
     if changed:
         upsert(rows, changed, unique=("webhook",), update=MOVED)
     return recoveries
@@ -244,7 +247,7 @@ def _act(verdict: Verdict, webhook: Webhook, health: WebhookHealth, rule: Rule, 
     if health.warned_at is None:
         _warn(webhook, health, rule, now)
     if verdict is Verdict.DISABLE:
-        _disable(webhook, health, rule)
+        _disable(webhook, health, rule, now)
 
 
 def _has_unfolded_success(using: str, webhook_id: str) -> bool:
@@ -257,16 +260,16 @@ def _has_unfolded_success(using: str, webhook_id: str) -> bool:
 
 
 def _warn(webhook: Webhook, health: WebhookHealth, rule: Rule, now: datetime) -> None:
-    health.warned_at = now
-    health.save(update_fields=["warned_at"])
-    notify_failing(webhook, health, rule)
+    health.warned_at, health.announced_at = now, health.announced_at or now
+    health.save(update_fields=["warned_at", "announced_at"])
+    notify_failing(webhook, health, rule, now, is_warning=True)
     _log(health, "Webhook %s has been failing since %s.", webhook.pk, health.failing_since)
 
 
-def _disable(webhook: Webhook, health: WebhookHealth, rule: Rule) -> None:
+def _disable(webhook: Webhook, health: WebhookHealth, rule: Rule, now: datetime) -> None:
     with acting(SYSTEM):
         webhook.disable(_reason(health, rule))
-    notify_disabled(webhook, health)
+    notify_disabled(webhook, health, now)
     _log(health, "Webhook %s is disabled: %s", webhook.pk, webhook.status_reason)
 
 

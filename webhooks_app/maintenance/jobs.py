@@ -26,8 +26,10 @@ from ..models.hold import HoldReason, reason_expression
 from ..models.standing import healths_of
 from ..protocol.json_data import format_time
 from ..replays.runner import advance
+from .announcements import announce_expiry, announce_failing, announce_stopped
 from .filtering import evaluate_filters
 from .health import take_in, watch
+from .mailing import send_due
 from .retention import delete_expired
 from .rollups.folding import TALLIES_AT_A_TIME, Folded, fold
 from .rollups.recent import Recent, pack, restless, sum_up
@@ -190,6 +192,20 @@ def judge_health(using: str, now: datetime, facts: dict[str, Any]) -> float | No
     return None
 
 
+def make_announcements(using: str, now: datetime, facts: dict[str, Any]) -> float | None:
+    """Announce failing webhooks, and what has waited for a person for too long."""
+    began_at = time.monotonic()
+    if announce_failing(using, now):
+        return LEAST_PAUSE_SECONDS
+    has_more = any([announce_stopped(using, now), announce_expiry(using, now)])
+    return LEAST_PAUSE_SECONDS if has_more else max(60.0, (time.monotonic() - began_at) / SHARE)
+
+
+def send_mails(using: str, now: datetime, facts: dict[str, Any]) -> float | None:
+    """Send the mails that are due."""
+    return LEAST_PAUSE_SECONDS if send_due(using, now) else None
+
+
 def sum_up_recent(using: str, now: datetime, facts: dict[str, Any]) -> float | None:
     """Sum up the recent results of the next webhooks. ``as_of`` is the time since which all are up to date.
 
@@ -253,6 +269,8 @@ def forget_expired(using: str, now: datetime, facts: dict[str, Any]) -> float | 
 JOBS = (
     Job(name="fold", every_seconds=5, run=fold_tallies),
     Job(name="health", every_seconds=60, run=judge_health),
+    Job(name="announcements", every_seconds=60, run=make_announcements),
+    Job(name="mails", every_seconds=60, run=send_mails),
     Job(name="replays", every_seconds=2, run=advance_replays, lost_after_seconds=5),
     Job(name="filters", every_seconds=2, run=evaluate_filters),
     Job(name="gauges", every_seconds=GAUGE_SECONDS, run=gauge),

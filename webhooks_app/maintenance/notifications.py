@@ -1,22 +1,17 @@
-"""Notifications about failing, recovered and disabled webhooks: operational events, signals and emails.
+"""Notifications about failing, recovered and disabled webhooks: operational events, signals and announcements.
 
-The owner of a webhook gets the emails, or the admins those about a webhook of the platform.
+What is announced is sent by mail later, see ``mailing``.
 """
 
 from __future__ import annotations
 
-import logging
-import threading
-from collections import deque
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-from django.core.mail import mail_admins, send_mail
-from django.db import connections, models, transaction
-from django.template.loader import render_to_string
+from django.db import models, transaction
 
-from ..conf import settings
 from ..emission import Operational, emit_operational
 from ..event_types import (
     DELIVERY_GIVEN_UP,
@@ -25,8 +20,12 @@ from ..event_types import (
     WEBHOOK_FAILING,
     WEBHOOK_RECOVERED,
 )
-from ..models import Delivery, Webhook, WebhookHealth
-from ..owners import owners
+from ..models import Announcement, Delivery, DeliveryAttempt, QueueEntry, Webhook, WebhookHealth
+from ..models.disclosure import UNREACHABLE, masks
+from ..models.problem import Cause
+from ..models.status import DeliveryKind
+from ..protocol.ids import new_id
+from ..protocol.json_data import format_time
 from ..reasons import code_of
 from ..routing import RoutedEvent, webhooks_for
 from ..signals import webhook_failing, webhook_recovered
@@ -34,36 +33,42 @@ from ..signals import webhook_failing, webhook_recovered
 if TYPE_CHECKING:
     from .health import Recovery, Rule
 
-logger = logging.getLogger("webhooks_app.health")
-
 AT_A_TIME = 500
 
-Context: TypeAlias = dict[str, Any]
+MOST_COUNTED = 10_000
+"""Number of waiting events up to which they are counted, because counting reads an index entry for each."""
 
-MOST_WAITING = 1000
-"""Maximum number of queued emails. Further ones are discarded."""
+Kind = Announcement.Kind
 
 
-def notify_failing(webhook: Webhook, health: WebhookHealth, rule: Rule) -> None:
-    """Warn about a webhook, in the transaction that records the warning."""
-    facts = {"failing_since": health.failing_since, "given_up": health.given_up_count}
-    disables_at = rule.disables_at(health)
-    data = facts if disables_at is None else {**facts, "disables_at": disables_at}
-    using = _database(webhook)
+def notify_failing(webhook: Webhook, health: WebhookHealth, rule: Rule, now: datetime, *, is_warning: bool) -> None:
+    """Report a failing webhook, or warn that it will be disabled, in the transaction that records it."""
+    using, since, cause = _database(webhook), begin_of(health), cause_of(health)
+    facts: dict[str, Any] = {
+        "failing_since": since,
+        "failed_requests": health.refused_count,
+        "given_up": health.given_up_count,
+        "waiting": waiting_for(using, webhook.pk),
+        "result": cause.result if cause else "",
+        "status_code": cause.code or None if cause else None,
+        "disables_at": rule.disables_at(health),
+        "is_warning": is_warning,
+    }
+    data = {name: value for name, value in facts.items() if value is not None}
     emit_operational(using, [Operational(WEBHOOK_FAILING, webhook.pk, {**_about(webhook), **data})])
-    facts["disables_at"] = disables_at
     signal = partial(webhook_failing.send_robust, Webhook, webhook_id=webhook.pk, **facts)
     transaction.on_commit(signal, using=using)
-    mail_owner("failing", webhook, using=using, **facts)
+    kind = Kind.WARNING if is_warning else Kind.FAILING
+    announce(using, [announcement(kind, now, since=since, webhook=webhook, **_shown(facts, webhook))])
 
 
 def notify_recovered(using: str, recoveries: Sequence[Recovery]) -> None:
     """Report the recovered webhooks that are active, in the transaction that ends their failing periods."""
     ids = [recovery.webhook_id for recovery in recoveries]
-    active = Webhook.objects.using(using).active().select_related("owner")
+    active = Webhook.objects.using(using).active()
     webhooks = {webhook.pk: webhook for webhook in active.filter(pk__in=ids).readable()} if ids else {}
     recovered = [(webhooks[each.webhook_id], each) for each in recoveries if each.webhook_id in webhooks]
-    happenings = []
+    happenings, announcements = [], []
     for webhook, recovery in recovered:
         facts = {"failed_since": recovery.failed_since, "recovered_at": recovery.recovered_at}
         happenings.append(Operational(WEBHOOK_RECOVERED, webhook.pk, {**_about(webhook), **facts}))
@@ -71,14 +76,57 @@ def notify_recovered(using: str, recoveries: Sequence[Recovery]) -> None:
             webhook_recovered.send_robust, Webhook, webhook_id=webhook.pk, failed_since=recovery.failed_since
         )
         transaction.on_commit(signal, using=using)
-        mail_owner("recovered", webhook, using=using, **facts)
+        at, since = recovery.recovered_at, recovery.failed_since
+        announcements.append(announcement(Kind.RECOVERED, at, since=since, webhook=webhook, given_up=recovery.given_up))
+    announce(using, announcements)
     emit_operational(using, happenings)
 
 
-def notify_disabled(webhook: Webhook, health: WebhookHealth) -> None:
-    """Send an email about a webhook disabled for failing. Signal and event are sent whenever a webhook is disabled."""
-    facts = {"failing_since": health.failing_since, "given_up": health.given_up_count}
-    mail_owner("disabled", webhook, using=_database(webhook), **_reason(webhook), **facts)
+def notify_disabled(webhook: Webhook, health: WebhookHealth, now: datetime) -> None:
+    """Announce that a webhook is disabled for failing. Signal and event are sent whenever a webhook is disabled."""
+    made = announcement(Kind.DISABLED, now, since=begin_of(health), webhook=webhook, given_up=health.given_up_count)
+    announce(_database(webhook), [made])
+
+
+def announcement(kind: str, at: datetime, *, since: datetime, webhook: Webhook, **facts: Any) -> Announcement:
+    """Return the unsaved announcement of something that happened to a webhook."""
+    pk = new_id("ann", at)
+    return Announcement(pk=pk, webhook=webhook, kind=kind, since=since, facts=facts, created_at=at, due_at=at)
+
+
+def announce(using: str, announcements: Sequence[Announcement]) -> None:
+    """Insert announcements in the caller's transaction."""
+    if announcements:
+        Announcement.objects.using(using).announce(announcements)
+
+
+def begin_of(health: WebhookHealth) -> datetime:
+    """Return the start of a failure."""
+    since = health.failing_since or health.given_up_since
+    assert since is not None
+    return since
+
+
+def cause_of(health: WebhookHealth) -> Cause | None:
+    """Return the commonest cause of the requests that failed since the last success, or None if none is known."""
+    cause = max(health.refused, key=lambda each: health.refused[each], default="")
+    if cause.isdecimal():
+        return Cause(DeliveryAttempt.Result.HTTP_STATUS, int(cause))
+    return Cause(cause) if cause else None
+
+
+def waiting_for(using: str, webhook_id: str) -> int:
+    """Return the number of events that wait to be sent to a webhook, at most ``MOST_COUNTED``."""
+    entries = QueueEntry.objects.using(using).filter(webhook=webhook_id, kind=DeliveryKind.EVENT).order_by()
+    return int(entries[:MOST_COUNTED].count())
+
+
+def _shown(facts: dict[str, Any], webhook: Webhook) -> dict[str, Any]:
+    """Return the facts as JSON that the owner may see."""
+    shown = {name: format_time(value) if isinstance(value, datetime) else value for name, value in facts.items()}
+    if masks(facts["result"], is_handshake=False, status=webhook.status):
+        shown |= {"result": UNREACHABLE, "status_code": None}
+    return shown
 
 
 def emit_disabled(sender: type[models.Model], webhook: Webhook, **kwargs: Any) -> None:
@@ -124,93 +172,3 @@ def _reason(webhook: Webhook) -> dict[str, str]:
 
 def _database(webhook: Webhook) -> str:
     return webhook.alias
-
-
-def mail_owner(name: str, webhook: Webhook, *, using: str, **facts: Any) -> None:
-    """Send the named email after the commit. Errors are only logged."""
-    if settings.HEALTH_MAILS:
-        context = {"webhook": webhook, "owner": webhook.owner, **facts}
-        transaction.on_commit(partial(_outgoing.add, name, context), using=using)
-
-
-def wait_for_mails(seconds: float) -> None:
-    """Wait until all emails are sent, for at most ``seconds``. Log the number of the remaining ones."""
-    _outgoing.wait(seconds)
-
-
-class _Outgoing:
-    """A queue of emails. A thread sends them one after another and ends with the last, so callers never wait."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._waiting: deque[tuple[str, Context]] = deque()
-        self._thread: threading.Thread | None = None
-
-    def add(self, name: str, context: Context) -> None:
-        with self._lock:
-            if len(self._waiting) >= MOST_WAITING:
-                text = "The mail about webhook %s is discarded: %d others are queued for the mail server."
-                logger.error(text, context["webhook"].pk, MOST_WAITING, extra=_attributes(context))
-                return
-            self._waiting.append((name, context))
-            if self._thread is None or not self._thread.is_alive():  # the thread may belong to the parent of a fork
-                self._start()
-
-    def wait(self, seconds: float) -> None:
-        thread = self._thread
-        if thread is not None:
-            thread.join(seconds)
-        if self._waiting:
-            logger.error("The mail server did not answer in time. Mails that may be lost: %d.", len(self._waiting))
-
-    def _start(self) -> None:
-        thread = threading.Thread(target=self._run, name="webhooks_app.mail", daemon=True)
-        try:
-            thread.start()
-            self._thread = thread
-        except RuntimeError as error:  # No thread is available.
-            logger.warning("No thread could be started for mails. The next mail tries again (%s).", error)
-
-    def _run(self) -> None:
-        while self._has_more():
-            _try(*self._waiting[0])
-            self._waiting.popleft()
-
-    def _has_more(self) -> bool:
-        with self._lock:
-            if not self._waiting:
-                self._thread = None
-            return bool(self._waiting)
-
-
-_outgoing = _Outgoing()
-
-
-def _try(name: str, context: Context) -> None:
-    try:
-        _send(name, context)
-    except Exception:  # Templates and mail backends of the host may raise any exception.
-        attributes = _attributes(context)
-        logger.exception("The mail about webhook %s could not be sent.", context["webhook"].pk, extra=attributes)
-    finally:
-        connections.close_all()
-
-
-def _send(name: str, context: Context) -> None:
-    """Send an email. The first line of its template is the subject."""
-    text = render_to_string(f"webhooks_app/mail/{name}.txt", context)
-    subject, body = (part.strip() for part in text.strip().split("\n", 1))
-    owner = context["owner"]
-    if owner is None:
-        mail_admins(subject, f"{body}\n")
-        return
-    addresses = owners().recipients(owner)
-    for address in addresses:  # one each, to hide the other recipients
-        send_mail(subject, f"{body}\n", None, [address])
-    if not addresses:
-        attributes = _attributes(context)
-        logger.info("The owner of webhook %s has no address.", context["webhook"].pk, extra=attributes)
-
-
-def _attributes(context: Context) -> dict[str, str]:
-    return {"webhook_id": context["webhook"].pk}

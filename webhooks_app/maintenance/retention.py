@@ -37,6 +37,7 @@ from ..models import (
 )
 from ..plurals import counted
 from ..protocol.ids import first_id_at
+from .announcements import forget_announcements
 from .forgetting import BatchSize, parts
 from .problems import forget_problems
 from .rollups.folding import forget_old
@@ -122,9 +123,10 @@ def prune(
 
 
 def delete_expired(using: str, now: datetime) -> None:
-    """Delete roll-ups, problems, stored answers and links at the end of their retention, and old worker processes."""
+    """Delete roll-ups, problems, announcements, stored answers, links and worker processes at the end of their time."""
     forget_old(using, now)
     forget_problems(using, now)
+    forget_announcements(using, now)
     StoredAnswer.objects.using(using).expired(now).delete()
     PortalLink.objects.using(using).expired(now).delete()
     WorkerProcess.objects.using(using).filter(seen_at__lt=now - PROCESSES_KEPT).delete()

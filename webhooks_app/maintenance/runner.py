@@ -21,7 +21,7 @@ from ..database.clock import DatabaseClock
 from ..models import Delivery, MaintenanceJob, WorkerProcess
 from ..transport.errors import lacks_descriptors
 from .jobs import JOBS, Job, run_due
-from .notifications import wait_for_mails
+from .outgoing import wait_for_mails
 
 logger = logging.getLogger("webhooks_app.maintenance")
 

@@ -791,6 +791,12 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("past_failures", models.JSONField(default=list, verbose_name="past failing periods")),
+                (
+                    "announced_at",
+                    models.DateTimeField(
+                        help_text="When the failure was announced to the account.", null=True, verbose_name="announced"
+                    ),
+                ),
                 ("warned_at", models.DateTimeField(null=True, verbose_name="account warned")),
                 ("cleared_at", models.DateTimeField(null=True, verbose_name="cleared")),
                 (
@@ -1232,6 +1238,7 @@ class Migration(migrations.Migration):
                             ("api_key.changed", "API key changed"),
                             ("api_key.revoked", "API key revoked"),
                             ("api_key.deleted", "API key deleted"),
+                            ("mails.changed", "choice of mails changed"),
                             ("list.exported", "list exported"),
                             ("portal_link.created", "link to the customers' pages created"),
                             ("portal_link.opened", "link to the customers' pages opened"),
@@ -1427,7 +1434,7 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name="webhook",
             index=webhooks_app.models.fields.PartialIndex(
-                fields=["status"],
+                fields=["status", "status_changed_at"],
                 name="webhooks_webhook_stopped",
                 only=models.Q(("status", "active"), _negated=True),
                 otherwise=(),
@@ -1542,5 +1549,127 @@ class Migration(migrations.Migration):
                 only=models.Q(("filter_at__isnull", False)),
                 otherwise=("filter_at",),
             ),
+        ),
+        migrations.CreateModel(
+            name="Announcement",
+            fields=[
+                (
+                    "id",
+                    webhooks_app.models.fields.IdField(
+                        editable=False, prefix="ann", primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("kind", models.CharField(max_length=20)),
+                ("since", models.DateTimeField()),
+                ("facts", webhooks_app.models.fields.CompactJSONField(default=dict)),
+                ("created_at", models.DateTimeField()),
+                ("due_at", models.DateTimeField(null=True)),
+                ("mailed_at", models.DateTimeField(null=True)),
+                (
+                    "api_key",
+                    models.ForeignKey(
+                        db_constraint=False,
+                        db_index=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="announcements",
+                        to="webhooks_app.apikey",
+                    ),
+                ),
+                (
+                    "webhook",
+                    models.ForeignKey(
+                        db_constraint=False,
+                        db_index=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="announcements",
+                        to="webhooks_app.webhook",
+                    ),
+                ),
+            ],
+            options={
+                "verbose_name": "announcement",
+                "verbose_name_plural": "announcements",
+                "default_permissions": (),
+            },
+        ),
+        migrations.CreateModel(
+            name="MailPreference",
+            fields=[
+                (
+                    "id",
+                    webhooks_app.models.fields.IdField(
+                        editable=False, prefix="mpr", primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                (
+                    "mails",
+                    models.CharField(
+                        choices=[("at_once", "at once"), ("daily", "as a daily summary"), ("none", "none")],
+                        default="at_once",
+                        max_length=10,
+                        verbose_name="mails",
+                    ),
+                ),
+                (
+                    "owner",
+                    webhooks_app.models.fields.OwnerField(
+                        db_constraint=False,
+                        db_index=False,
+                        editable=False,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        related_name="+",
+                        to=settings.WEBHOOKS_OWNER_MODEL,
+                        verbose_name="account",
+                    ),
+                ),
+            ],
+            options={
+                "verbose_name": "choice of mails",
+                "verbose_name_plural": "choices of mails",
+                "default_permissions": (),
+            },
+        ),
+        migrations.AddIndex(
+            model_name="apikey",
+            index=webhooks_app.models.fields.PartialIndex(
+                fields=["expires_at"],
+                name="webhooks_apikey_expiry",
+                only=models.Q(("expires_at__isnull", False), ("revoked_at", None)),
+                otherwise=(),
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="webhookhealth",
+            index=webhooks_app.models.fields.PartialIndex(
+                fields=["failing_since"],
+                name="webhooks_health_unannounced",
+                only=models.Q(("announced_at", None), ("failing_since__isnull", False)),
+                otherwise=("announced_at", "failing_since"),
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="announcement",
+            index=webhooks_app.models.fields.PartialIndex(
+                fields=["due_at"],
+                name="webhooks_announcement_due",
+                only=models.Q(("due_at__isnull", False)),
+                otherwise=(),
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="announcement",
+            constraint=models.UniqueConstraint(
+                fields=("webhook", "kind", "since"), name="webhooks_announcement_webhook"
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="announcement",
+            constraint=models.UniqueConstraint(fields=("api_key", "kind", "since"), name="webhooks_announcement_key"),
+        ),
+        migrations.AddConstraint(
+            model_name="mailpreference",
+            constraint=models.UniqueConstraint(fields=("owner",), name="webhooks_mails_owner"),
         ),
     ]

@@ -1,5 +1,6 @@
 """The models: webhooks and their keys, events, deliveries, and the data of the workers."""
 
+from .announcement import Announcement, MailPreference
 from .api_key import ApiKey
 from .attempt import DeliveryAttempt
 from .audit import AuditEntry
@@ -18,6 +19,7 @@ from .webhook import Webhook
 from .webhook_secret import SigningKey
 
 __all__ = [
+    "Announcement",
     "ApiKey",
     "AuditEntry",
     "Delivery",
@@ -25,6 +27,7 @@ __all__ = [
     "Event",
     "EventReference",
     "IdempotencyKey",
+    "MailPreference",
     "MaintenanceJob",
     "OrderNumber",
     "PortalLink",

@@ -23,7 +23,7 @@ from ..owners import owners
 from ..reasons import ReasonText
 from .audit import Action, Audited
 from .base import BaseQuerySet, atomic
-from .fields import CurrentForeignKey, IdField, OwnerField
+from .fields import CurrentForeignKey, IdField, OwnerField, PartialIndex
 
 LAST_USED_PRECISION = timedelta(minutes=1)
 """The precision of ``last_used_at``. A write for every request would make a key's row a bottleneck."""
@@ -132,6 +132,13 @@ class ApiKey(Audited):
         verbose_name = _("API key")
         verbose_name_plural = _("API keys")
         ordering = ("-id",)
+        indexes = (
+            PartialIndex(
+                fields=("expires_at",),
+                only=models.Q(expires_at__isnull=False, revoked_at=None),
+                name="webhooks_apikey_expiry",
+            ),
+        )
 
     def __str__(self) -> str:
         return f"whk_{self.prefix}_… {self.name}".rstrip()

@@ -63,6 +63,7 @@ class Action(models.TextChoices):
     KEY_CHANGED = "api_key.changed", _("API key changed")
     KEY_REVOKED = "api_key.revoked", _("API key revoked")
     KEY_DELETED = "api_key.deleted", _("API key deleted")
+    MAILS_CHANGED = "mails.changed", _("choice of mails changed")
     LIST_EXPORTED = "list.exported", _("list exported")
     LINK_CREATED = "portal_link.created", _("link to the customers' pages created")
     LINK_OPENED = "portal_link.opened", _("link to the customers' pages opened")

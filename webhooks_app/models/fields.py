@@ -12,6 +12,7 @@ from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.fields.related_descriptors import ForwardManyToOneDescriptor
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..database.clock import is_followed, now
@@ -19,7 +20,7 @@ from ..database.dialects import dialect_for
 from ..database.sql import current
 from ..owners import owner_model_name
 from ..protocol.ids import new_id
-from ..reasons import as_stored, from_stored
+from ..reasons import ReasonText, as_stored, from_stored, shown, template_for
 
 if TYPE_CHECKING:
     _TextField = models.Field[str, str]
@@ -191,6 +192,16 @@ class PartialIndex(models.Index):
         if self.otherwise is None and not connection.features.supports_partial_indexes:
             return dialect_for(connection).no_operation_sql
         return super().remove_sql(model, schema_editor, **kwargs)
+
+
+def translated(text: str) -> str:
+    """Return a reason in the current language, and any other text unchanged."""
+    if not isinstance(text, ReasonText):
+        return text
+    params = {
+        name: translated(value) if isinstance(value, str) else shown(value) for name, value in text.params.items()
+    }
+    return gettext(template_for(text.code, text.params)) % params
 
 
 class LooseCharField(models.CharField):  # type: ignore[type-arg]

@@ -27,7 +27,7 @@ MERGED_WITHIN = timedelta(minutes=5)
 
 CLEARED = (
     *("refused_since", "refused_at", "refused_count", "refused", "failing_since", "given_up_since", "given_up_count"),
-    *("missed_from", "warned_at"),
+    *("missed_from", "announced_at", "warned_at"),
 )
 """The columns about the time since the last success."""
 
@@ -189,6 +189,9 @@ class WebhookHealth(BaseModel):
     """What the recent results show, summed up by a job; "" if nothing."""
     past_failures = models.JSONField(_("past failing periods"), default=list)
     """A list of ``FailingPeriod`` as JSON, in order."""
+    announced_at = models.DateTimeField(
+        _("announced"), null=True, help_text=_("When the failure was announced to the account.")
+    )
     warned_at = models.DateTimeField(_("account warned"), null=True)
     cleared_at = models.DateTimeField(_("cleared"), null=True)
     recent = models.JSONField(
@@ -215,6 +218,12 @@ class WebhookHealth(BaseModel):
                 name="webhooks_health_given_up",
             ),
             PartialIndex(fields=("trouble",), only=~models.Q(trouble=""), name="webhooks_health_trouble"),
+            PartialIndex(
+                fields=("failing_since",),
+                only=models.Q(failing_since__isnull=False, announced_at=None),
+                otherwise=("announced_at", "failing_since"),
+                name="webhooks_health_unannounced",
+            ),
         )
 
     def __str__(self) -> str:
@@ -270,7 +279,7 @@ class WebhookHealth(BaseModel):
         if self.given_up_count:
             self.trouble = Trouble.PARTLY
         self.refused_since = self.refused_at = self.failing_since = self.given_up_since = None
-        self.warned_at = self.missed_from = None
+        self.announced_at = self.warned_at = self.missed_from = None
         self.refused, self.refused_count, self.given_up_count = {}, 0, 0
 
     def keep(self, period: FailingPeriod) -> None:

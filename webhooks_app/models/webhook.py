@@ -151,7 +151,9 @@ class Webhook(OwnHeaders, StatusRules, SigningSecret):
         indexes = (
             models.Index(fields=("owner", "-id"), name="webhooks_webhook_owner"),
             PartialIndex(fields=("paused_at",), only=models.Q(paused_at__isnull=False), name="webhooks_webhook_paused"),
-            PartialIndex(fields=("status",), only=~models.Q(status="active"), name="webhooks_webhook_stopped"),
+            PartialIndex(
+                fields=("status", "status_changed_at"), only=~models.Q(status="active"), name="webhooks_webhook_stopped"
+            ),
         )
         permissions = (
             ("test_webhook", "Can send test events"),

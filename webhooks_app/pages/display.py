@@ -21,8 +21,8 @@ from django.utils.translation import gettext
 
 from ..models import Delivery, DeliveryAttempt, Webhook
 from ..models.disclosure import UNREACHABLE
+from ..models.fields import translated
 from ..models.hold import SILENT, Hold, HoldReason, holds_of
-from ..reasons import ReasonText, shown, template_for
 
 MAX_REASON = 80
 MAX_URL = 160
@@ -38,16 +38,6 @@ TO_THE_SECOND = "Y-m-d H:i:s T"
 
 PARTS_OF_URL = re.compile(r"(?<=[^:/])(?=[/?&])")
 PARTS_OF_TYPE = re.compile(r"(?=\.[^.]*$)")
-
-
-def translated(text: str) -> str:
-    """Return a reason in the current language, and any other text unchanged."""
-    if not isinstance(text, ReasonText):
-        return text
-    params = {
-        name: translated(value) if isinstance(value, str) else shown(value) for name, value in text.params.items()
-    }
-    return gettext(template_for(text.code, text.params)) % params
 
 
 class MomentInput(forms.DateTimeInput):

@@ -10,8 +10,9 @@ from django.utils.translation import gettext
 
 from ..models import Delivery, DeliveryAttempt, Webhook
 from ..models.disclosure import UNREACHABLE
+from ..models.fields import translated
 from ..models.hold import HoldReason, holds_of
-from .display import DeliveryUrl, in_time, link_to_delivery, moment, translated
+from .display import DeliveryUrl, in_time, link_to_delivery, moment
 
 MAX_DELAYS = 12
 

@@ -49,7 +49,10 @@ class ExpiryField(forms.DateTimeField):
             required=False,
             initial=suggested_expiry,
             validators=WITHIN,
-            help_text=_("Empty for a key that never expires: whoever finds it can use it until it is revoked."),
+            help_text=_(
+                "Its creator and its account get a mail 14 and 3 days before. Empty for a key that never expires: "
+                "whoever finds it can use it until it is revoked."
+            ),
         )
 
 

@@ -19,11 +19,12 @@ from ..conf import known_signatures, settings
 from ..event_types import EventTypeRegistry, registry
 from ..exceptions import InvalidEventDataError, WebhooksError
 from ..models import Webhook
+from ..models.fields import translated
 from ..models.limits import MAX_SECRET_OVERLAP
 from ..models.webhook_secret import SECRET
 from ..operations import rotation
 from ..operations.actors import BaseActor
-from .display import change_of_url, translated
+from .display import change_of_url
 from .form_fields import NEW_PUBLIC_KEY, BoundedJSONField, ChoiceFields, without_reordering
 from .shown_once import new_submission
 

@@ -10,6 +10,7 @@ from django.http import HttpResponse
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from ..maintenance.announcements import STAGES
 from ..models import ApiKey
 from ..operations.api_keys import create_key, may_grant, revoke_key
 from ..operations.rights import CHANGE_KEY, CREATE_KEY
@@ -21,6 +22,8 @@ from .base import AccountPage, ConfirmationPage, FormPage, redirect
 __all__ = ["ApiKeyListPage", "ApiKeySecretPage", "NewApiKeyPage", "RevocationPage"]
 
 MAX_SHOWN = 200
+
+SOON = max(STAGES.values())
 
 
 class ApiKeyForm(forms.Form):
@@ -53,6 +56,7 @@ class ApiKeyListPage(AccountPage):
         now = timezone.now()
         for key in keys:
             key.is_expired = key.expires_at is not None and key.expires_at <= now  # type: ignore[attr-defined]
+            key.expires_soon = key.expires_at is not None and key.expires_at <= now + SOON  # type: ignore[attr-defined]
         return super().get_context_data(keys=keys, may_revoke=self.may(CHANGE_KEY), **kwargs)
 
 

@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 
 from ..maintenance.rollups import reading
 from ..maintenance.rollups.reading import Counters, Window
-from ..models import Webhook
+from ..models import MailPreference, Webhook
 from ..models.rollup import id_of_account
 from ..models.standing import Standing, conditions, healths_of
 from ..operations.portal_links import LinkSession
@@ -83,6 +83,7 @@ class OverviewPage(AccountPage):
                 if pk in webhooks
             ],
             more=len(attention) - MAX_LISTED,
+            mails=MailPreference.Mails(MailPreference.objects.of(self.owner)).label,
             **kwargs,
         )
 

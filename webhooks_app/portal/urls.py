@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from django.urls import include, path, re_path
 
-from . import api_keys, deliveries, event_types, links, overview, replays, webhook_actions, webhooks
+from . import api_keys, deliveries, event_types, links, mails, overview, replays, webhook_actions, webhooks
 
 app_name = "webhooks_portal"
 
 account = [
     path("", overview.OverviewPage.as_view(), name="overview"),
+    path("mails/", mails.MailsPage.as_view(), name="mails"),
     path("webhooks/", webhooks.WebhookListPage.as_view(), name="webhooks"),
     path("webhooks/new/", webhooks.NewWebhookPage.as_view(), name="webhook-new"),
     path("webhooks/<str:pk>/", webhooks.WebhookPage.as_view(), name="webhook"),

@@ -13,7 +13,8 @@ from django.db.models.options import Options
 from django.utils.text import capfirst
 from django.utils.translation import gettext
 
-from ..pages.display import PARTS_OF_TYPE, breakable, coloured, moment, translated, until_verified
+from ..models.fields import translated
+from ..pages.display import PARTS_OF_TYPE, breakable, coloured, moment, until_verified
 
 register = template.Library()
 register.filter(breakable)

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from django.test import TestCase
 
+from webhooks_app.maintenance.announcements import announce_failing, announce_stopped
 from webhooks_app.maintenance.health import take_in, watch
-from webhooks_app.maintenance.notifications import wait_for_mails
+from webhooks_app.maintenance.mailing import send_due
+from webhooks_app.maintenance.outgoing import wait_for_mails
 from webhooks_app.maintenance.rollups.folding import fold
 from webhooks_app.models import Webhook
 from webhooks_app.signals import webhook_disabled, webhook_failing, webhook_recovered
@@ -22,7 +24,7 @@ SIGNALS = {"failing": webhook_failing, "recovered": webhook_recovered, "disabled
 
 
 class Days:
-    """The passing of time for a webhook, with an hourly fold and evaluation of all webhooks."""
+    """The passing of time for a webhook, with a fold, an evaluation of all webhooks, and their mails."""
 
     def __init__(self, webhook: Webhook, clock: ManualClock | None = None) -> None:
         self.webhook = webhook
@@ -48,6 +50,17 @@ class Days:
         with TestCase.captureOnCommitCallbacks(execute=True):
             fold("default", also=lambda folded: take_in("default", folded))
             watch("default", self.clock())
+            while announce_failing("default", self.clock()):
+                pass
+            announce_stopped("default", self.clock())
+        self.send()
+
+    def send(self) -> None:
+        """Send the mails that are due."""
+        has_more = True
+        while has_more:
+            with TestCase.captureOnCommitCallbacks(execute=True):
+                has_more = send_due("default", self.clock())
 
     def fail_until(self, day: float, every_hours: float = 6) -> None:
         """Give up deliveries until that day, with evaluations in between."""
@@ -73,12 +86,17 @@ def days(webhook: Webhook, signals: Any) -> Days:
     return Days(webhook)
 
 
+def name_of(signal: str, arguments: dict[str, Any]) -> str:
+    return "warning" if arguments.get("is_warning") else signal
+
+
 @pytest.fixture
 def signals(db: None, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The signals received: name and arguments."""
+    """The signals received: name and arguments. The second one about a failure is named "warning"."""
     found: list[tuple[str, dict[str, Any]]] = []
     handlers = {
-        name: (lambda sender, signal, name=name, **arguments: found.append((name, arguments))) for name in SIGNALS
+        name: (lambda sender, signal, name=name, **arguments: found.append((name_of(name, arguments), arguments)))
+        for name in SIGNALS
     }
     for name, signal in SIGNALS.items():
         signal.connect(handlers[name])

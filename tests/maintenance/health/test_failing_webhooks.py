@@ -35,25 +35,27 @@ def test_a_webhook_failing_for_five_days_is_warned_about_once_and_disabled_once(
     waiting = emit_one(webhook.owner).deliveries.get()
 
     days.fail_until(2.25)
-    assert signals == []
+    assert [name for name, _ in signals] == ["failing"]
     days.fail_until(4.75)
+    facts = {
+        "webhook_id": webhook.pk,
+        "failing_since": days.began_at,
+        "waiting": 1,
+        "failed_requests": 0,
+        "result": "",
+        "status_code": None,
+        "disables_at": days.began_at + timedelta(days=5),
+    }
     assert signals == [
-        (
-            "failing",
-            {
-                "webhook_id": webhook.pk,
-                "failing_since": days.began_at,
-                "given_up": 11,
-                "disables_at": days.began_at + timedelta(days=5),
-            },
-        )
+        ("failing", {**facts, "given_up": 2, "is_warning": False}),
+        ("warning", {**facts, "given_up": 11, "is_warning": True}),
     ]
     days.fail_until(8)
 
     webhook.refresh_from_db()
     waiting.refresh_from_db()
-    assert [name for name, _ in signals] == ["failing", "disabled"]
-    assert subjects() == [f"Webhook {webhook.pk} is failing", f"Webhook {webhook.pk} is disabled"]
+    assert [name for name, _ in signals] == ["failing", "warning", "disabled"]
+    assert subjects() == [f"Webhook {webhook.pk} {text}" for text in ("is failing", "will be disabled", "is disabled")]
     assert (webhook.status, waiting.state) == ("disabled", "cancelled")
     assert AuditEntry.objects.get(action="webhook.disabled").via == "system"
     assert (
@@ -61,20 +63,24 @@ def test_a_webhook_failing_for_five_days_is_warned_about_once_and_disabled_once(
     )
 
 
-def test_a_success_restarts_the_period_and_is_reported_after_a_warning(days, signals):
+def test_a_success_restarts_the_period_and_is_reported(days, signals):
     days.fail_until(4.75)
     days.succeed()
     days.look()
+    days.clock.advance(900)
+    days.look()
     days.fail_until(9.5)
 
-    assert [name for name, _ in signals] == ["failing", "recovered", "failing"]
-    assert signals[1][1] == {"webhook_id": days.webhook.pk, "failed_since": days.began_at}
-    assert subjects()[1] == f"Webhook {days.webhook.pk} works again"
-    assert mail.outbox[1].to == ["alice@example.com"]
+    assert [name for name, _ in signals] == ["failing", "warning", "recovered", "failing", "warning"]
+    assert signals[2][1] == {"webhook_id": days.webhook.pk, "failed_since": days.began_at}
+    assert subjects()[2] == f"Webhook {days.webhook.pk} works again"
+    assert mail.outbox[2].to == ["alice@example.com"]
 
 
-def test_a_success_before_any_warning_is_not_reported(days, signals):
-    days.fail_until(2)
+def test_a_success_before_the_announcement_is_not_reported(days, signals):
+    days.give_up()
+    days.look()
+    days.clock.advance(14 * 60)
     days.succeed()
     days.look()
 
@@ -85,7 +91,7 @@ def test_a_success_before_any_warning_is_not_reported(days, signals):
 def test_few_failures_cause_no_warning(days, signals, every_hours):
     days.fail_until(8, every_hours)
 
-    assert signals == []
+    assert [name for name, _ in signals] == ["failing"]
 
 
 def test_after_days_without_an_evaluation_the_warning_precedes_the_disabling(days, signals):
@@ -95,7 +101,8 @@ def test_after_days_without_an_evaluation_the_warning_precedes_the_disabling(day
     days.clock.advance(86_400 * 6)
     days.look()
 
-    assert [name for name, _ in signals] == ["failing", "disabled"]
+    assert [name for name, _ in signals] == ["warning", "disabled"]
+    assert subjects() == [f"Webhook {days.webhook.pk} is disabled"]
 
 
 def test_an_unfolded_success_prevents_disabling(days, signals):
@@ -122,7 +129,7 @@ def test_a_success_recorded_during_the_evaluation_prevents_disabling(days, signa
 
     days.webhook.refresh_from_db()
     assert days.webhook.status == Webhook.Status.ACTIVE
-    assert [name for name, _ in signals] == ["failing"]
+    assert [name for name, _ in signals] == ["failing", "warning"]
 
 
 def test_only_successes_of_the_webhook_itself_count(days):
@@ -145,7 +152,7 @@ def test_failures_before_a_pause_do_not_count_after_it(days, signals):
 
     days.fail_until(9)
 
-    assert [name for name, _ in signals] == ["failing"]
+    assert [name for name, _ in signals] == ["failing", "warning", "failing"]
     assert days.webhook.health.failing_since >= days.began_at + timedelta(days=8)
 
 
@@ -168,10 +175,11 @@ def test_a_change_of_the_webhook_restarts_the_period(days, signals, change):
     change(days.webhook)
 
     health = WebhookHealth.objects.get()
-    assert (health.failing_since, health.given_up_count, health.warned_at) == (None, 0, None)
+    assert (health.failing_since, health.given_up_count) == (None, 0)
+    assert (health.announced_at, health.warned_at) == (None, None)
     Webhook.objects.update(status="active")
     days.fail_until(6)
-    assert [name for name, _ in signals if name == "failing"] == []
+    assert [name for name, _ in signals if name == "warning"] == []
 
 
 def test_a_webhook_disabled_meanwhile_is_not_reported_as_recovered(days, signals):
@@ -180,7 +188,7 @@ def test_a_webhook_disabled_meanwhile_is_not_reported_as_recovered(days, signals
     days.succeed()
     days.look()
 
-    assert [name for name, _ in signals] == ["failing"]
+    assert [name for name, _ in signals] == ["failing", "warning"]
 
 
 @override_settings(WEBHOOKS_AUTO_DISABLE=False)
@@ -189,15 +197,16 @@ def test_automatic_disabling_can_be_turned_off(days, signals):
 
     days.webhook.refresh_from_db()
     assert days.webhook.status == Webhook.Status.ACTIVE
-    assert [arguments["disables_at"] for _, arguments in signals] == [None]
-    assert "disabled on" not in mail.outbox[0].body
+    assert [arguments["disables_at"] for _, arguments in signals] == [None, None]
+    assert subjects() == [f"Webhook {days.webhook.pk} {text}" for text in ("is failing", "is still failing")]
+    assert "disabled on" not in mail.outbox[1].body
 
 
 @override_settings(WEBHOOKS_AUTO_DISABLE_AFTER_DAYS=1, WEBHOOKS_AUTO_DISABLE_MIN_DELIVERIES=3)
 def test_the_limits_are_settings(days, signals):
     days.fail_until(1)
 
-    assert [name for name, _ in signals] == ["failing", "disabled"]
+    assert [name for name, _ in signals] == ["failing", "warning", "disabled"]
 
 
 def test_a_worker_uses_the_time_of_the_database(days):

@@ -10,11 +10,11 @@ from django.core import mail
 from django.core.mail.backends.base import BaseEmailBackend
 from django.test import override_settings
 
-from webhooks_app.maintenance import notifications
+from webhooks_app.maintenance import outgoing
 from webhooks_app.maintenance.jobs import Job
-from webhooks_app.maintenance.notifications import mail_owner, wait_for_mails
+from webhooks_app.maintenance.outgoing import Mail, send_soon, wait_for_mails
 from webhooks_app.maintenance.runner import MaintenanceRunner
-from webhooks_app.models import Webhook, WebhookHealth, WorkerProcess
+from webhooks_app.models import Announcement, Webhook, WebhookHealth, WorkerProcess
 from webhooks_app.signals import webhook_being_disabled
 
 from ...support.rows import make_webhook
@@ -63,9 +63,9 @@ def webhook(owner):
 def test_an_email_contains_the_webhook_and_the_dates(days):
     days.fail_until(2.75)
 
-    (message,) = mail.outbox
+    (_, message) = mail.outbox
     assert message.to == ["alice@example.com"]
-    assert message.subject == f"Webhook {days.webhook.pk} is failing"
+    assert message.subject == f"Webhook {days.webhook.pk} will be disabled"
     assert f"since {days.began_at:%Y-%m-%d %H:%M} UTC; 11 deliveries were given up:" in message.body
     assert "\n    http://127.0.0.1:9000/hook?a=1&b=2\n" in message.body
     assert "It will be disabled on" in message.body
@@ -77,7 +77,7 @@ def test_the_admins_get_emails_about_the_platforms_webhooks(days):
 
     days.fail_until(6)
 
-    assert [message.to for message in mail.outbox] == [["root@example.com"]] * 2
+    assert [message.to for message in mail.outbox] == [["root@example.com"]] * 3
 
 
 def test_an_owner_without_an_address_gets_signals_only(days, owner, signals):
@@ -87,7 +87,7 @@ def test_an_owner_without_an_address_gets_signals_only(days, owner, signals):
     days.fail_until(6)
 
     assert mail.outbox == []
-    assert len(signals) == 2
+    assert len(signals) == 3
 
 
 @override_settings(WEBHOOKS_HEALTH_MAILS=False)
@@ -101,9 +101,9 @@ def test_emails_can_be_turned_off(days):
 def test_a_failure_to_send_an_email_is_only_logged(days, signals, caplog):
     days.fail_until(6)
 
-    assert [name for name, _ in signals] == ["failing", "disabled"]
+    assert [name for name, _ in signals] == ["failing", "warning", "disabled"]
     errors = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
-    assert errors == [f"The mail about webhook {days.webhook.pk} could not be sent."] * 2
+    assert errors == [f"The mail about {days.webhook.pk} could not be sent."] * 3
 
 
 def refuse(sender, **kwargs):
@@ -121,6 +121,7 @@ def test_no_email_is_sent_after_a_rollback(days):
         days.look()
 
     webhook_being_disabled.disconnect(refuse)
+    days.send()
     assert mail.outbox == []
     assert WebhookHealth.objects.get().warned_at is None
 
@@ -133,18 +134,18 @@ def test_each_webhook_of_an_owner_has_its_own_emails(days, owner):
         days.fail_until(days.day + 0.25)
 
     assert sorted(message.subject for message in mail.outbox) == sorted(
-        f"Webhook {each.webhook.pk} is failing" for each in (days, other)
+        f"Webhook {each.webhook.pk} {text}" for each in (days, other) for text in ("is failing", "will be disabled")
     )
 
 
 def fail_together(webhooks, clock):
-    """Make several webhooks fail until the warning, without waiting for emails."""
+    """Make several webhooks fail until the announcement, without waiting for emails."""
     each = [Days(webhook, clock) for webhook in webhooks]
-    for _ in range(12):
-        for days in each:
-            days.give_up()
-        each[0].look_only()
-        clock.advance(6 * 3600)
+    for days in each:
+        days.give_up()
+    each[0].look_only()
+    clock.advance(15 * 60)
+    each[0].look_only()
 
 
 def mail_threads():
@@ -156,7 +157,7 @@ def test_a_hanging_mail_server_delays_nothing_and_loses_no_email(days, owner, ha
 
     fail_together(webhooks, days.clock)
 
-    assert WebhookHealth.objects.filter(warned_at__isnull=False).count() == 4
+    assert WebhookHealth.objects.filter(announced_at__isnull=False).count() == 4
     assert mail.outbox == []
     assert len(mail_threads()) == 1
 
@@ -168,14 +169,17 @@ def test_a_hanging_mail_server_delays_nothing_and_loses_no_email(days, owner, ha
     wait_until(lambda: not mail_threads())
 
 
-def test_the_queue_of_emails_is_limited_and_discarded_ones_are_logged(days, owner, hanging, monkeypatch, caplog):
-    monkeypatch.setattr(notifications, "MOST_WAITING", 0)
+def test_the_queue_of_emails_is_limited_and_the_others_stay_due(days, owner, hanging, monkeypatch):
+    monkeypatch.setattr(outgoing, "MOST_WAITING", 2)
+    webhooks = [days.webhook, *(make_webhook(owner) for _ in range(2))]
 
-    fail_together([days.webhook], days.clock)
+    fail_together(webhooks, days.clock)
 
-    (error,) = [record for record in caplog.records if record.levelname == "ERROR"]
-    assert error.getMessage().startswith(f"The mail about webhook {days.webhook.pk} is discarded")
-    assert error.webhook_id == days.webhook.pk
+    assert Announcement.objects.waiting().count() == 1
+    hanging.set()
+    wait_for_mails(30)
+    days.look()
+    assert len(mail.outbox) == 3
 
 
 def test_unsent_emails_are_logged_at_the_end_of_a_process(days, hanging, caplog):
@@ -196,7 +200,7 @@ def test_a_process_waits_for_the_emails_of_its_jobs(webhook, hanging):
     ran = threading.Event()
 
     def run(using, now, facts):
-        mail_owner("recovered", webhook, using=using, failed_since=now, recovered_at=now)
+        send_soon(Mail("recovered", webhook.pk, webhook.owner, {"webhook": webhook, "since": now, "at": now}))
         ran.set()
 
     maintenance_runner = MaintenanceRunner(Deliverer(), jobs=[Job(name="one", every_seconds=3600, run=run)])

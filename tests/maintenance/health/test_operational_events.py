@@ -19,6 +19,7 @@ from webhooks_app.transport import errors
 
 from ...delivery.conftest import ImpatientTransport, ManualClock, Receiver
 from ...support.rows import EVENT_TYPE, emit_one, make_webhook
+from ..rollups.conftest import make_tally
 
 pytestmark = pytest.mark.django_db
 NAMES = [each.name for each in OPERATIONAL_EVENT_TYPES]
@@ -38,15 +39,18 @@ def told_to(webhook):
 def test_failing_recovery_and_disabling_of_a_webhook_emit_events(days, watcher):
     webhook = days.webhook
 
+    make_tally(days.clock(), **{webhook.pk: {"refused_503": 3}})
     days.fail_until(3)
     days.succeed()
     days.look()
     days.webhook.disable("Enough.")
 
     about = {"webhook_id": webhook.pk, "url": webhook.url, "owner": str(webhook.owner_id)}
-    (failing, recovered, disabled) = told_to(watcher)
+    (failing, warning, recovered, disabled) = told_to(watcher)
     assert [name for name, _ in (failing, recovered, disabled)] == NAMES[:3]
-    assert failing[1].items() >= {**about, "given_up": 11}.items()
+    cause = {"result": "http_status", "status_code": 503}
+    assert failing[1].items() >= {**about, **cause, "given_up": 2, "is_warning": False, "waiting": 0}.items()
+    assert warning[1].items() >= {**about, "given_up": 11, "is_warning": True}.items()
     assert failing[1]["failing_since"] == recovered[1]["failed_since"]
     assert disabled[1].items() >= {**about, "reason": "Enough."}.items()
     assert set(Event.objects.values_list("owner", flat=True)) == {None}
@@ -67,12 +71,19 @@ def test_no_event_notice_or_mail_tells_why_an_unverified_url_was_not_reached(day
 
     assert set(Delivery.objects.values_list("pk", "state")) == {(probe.pk, "given_up") for probe in probes}
     assert (list(Event.objects.filter(is_test=False)), told_to(watcher), mail.outbox) == ([], [], [])
+    days.clock.advance(600)
+    days.look()
+    (message,) = mail.outbox
+    assert message.subject == f"The verification of webhook {days.webhook.pk} failed"
+    assert "The URL could not be reached." in message.body
+    assert "redis" not in message.body
 
 
 def test_disabling_for_failing_emits_one_event(days, watcher):
     days.fail_until(6)
 
-    assert [name for name, _ in told_to(watcher)] == ["webhook.failing", "webhook.disabled"]
+    told = [(name, data.get("is_warning")) for name, data in told_to(watcher)]
+    assert told == [("webhook.failing", False), ("webhook.failing", True), ("webhook.disabled", None)]
 
 
 def test_no_event_about_a_webhook_is_sent_to_itself(days):
@@ -81,7 +92,7 @@ def test_no_event_about_a_webhook_is_sent_to_itself(days):
 
     days.fail_until(6)
 
-    assert [name for name, _ in told_to(other)] == ["webhook.failing", "webhook.disabled"]
+    assert [name for name, _ in told_to(other)] == ["webhook.failing"] * 2 + ["webhook.disabled"]
     assert told_to(days.webhook) == []
 
 

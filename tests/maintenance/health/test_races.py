@@ -49,7 +49,7 @@ def test_concurrent_evaluations_report_once(overdue, signals):
     for thread in [in_thread(judge) for _ in range(3)]:
         thread.join()
 
-    assert [name for name, _ in signals] == ["failing", "disabled"]
+    assert [name for name, _ in signals] == ["warning", "disabled"]
 
 
 def is_somebody_waiting():

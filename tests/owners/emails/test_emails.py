@@ -12,7 +12,7 @@ from django.test import Client
 from tests.api.conftest import client_of
 from tests.support.commands import run_command
 from tests.support.rows import EVENT_TYPE, URL, make_webhook
-from webhooks_app.maintenance.notifications import _send
+from webhooks_app.maintenance.outgoing import Mail, send
 from webhooks_app.models import ApiKey, AuditEntry, Event, Webhook
 
 pytestmark = pytest.mark.django_db
@@ -70,7 +70,7 @@ def test_the_console_finds_and_shows_addresses(amina: Any, console: Client) -> N
 def test_mails_go_to_the_address(amina: Any) -> None:
     webhook = make_webhook(amina)
 
-    _send("disabled", {"webhook": webhook, "owner": amina, "failing_since": webhook.created_at, "given_up": 3})
+    send(Mail("disabled", webhook.pk, amina, {"webhook": webhook, "since": webhook.created_at, "given_up": 3}))
 
     assert mail.outbox[0].to == ["amina@example.com"]
 

@@ -11,7 +11,7 @@ from django.core.management.base import CommandError
 
 from tests.support.commands import run_command
 from tests.support.rows import make_webhook
-from webhooks_app.maintenance.notifications import _send
+from webhooks_app.maintenance.outgoing import Mail, send
 from webhooks_app.models import ApiKey, Event, Webhook
 from webhooks_app.owners import owners
 
@@ -71,7 +71,7 @@ def test_mails_go_to_the_active_members(acme: Any, amina: Any, django_user_model
     acme.members.add(django_user_model.objects.create_user("gone@example.com", is_active=False))
     webhook = make_webhook(acme)
 
-    _send("disabled", {"webhook": webhook, "owner": acme, "failing_since": webhook.created_at, "given_up": 3})
+    send(Mail("disabled", webhook.pk, acme, {"webhook": webhook, "since": webhook.created_at, "given_up": 3}))
 
     assert sorted(address for each in mail.outbox for address in each.to) == ["amina@example.com", "carl@example.com"]
 

@@ -1,0 +1,5 @@
+"""A project without pages."""
+
+from __future__ import annotations
+
+urlpatterns: list[object] = []
