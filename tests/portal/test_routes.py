@@ -299,7 +299,7 @@ def everything_permitted(client: Client, account: Customer) -> str:
     """Visit every route as somebody who may change webhooks, except for their deletion. Return all pages."""
     paths = [path for name in ROUTES for path in paths_of(name, account, account) if not path.endswith("/delete/")]
     pages = "".join(page for path in paths for _status, page in answers(client, path))
-    assert Webhook.objects.get(pk=account.webhook.pk).url == POSTED["url"]
+    assert Webhook.objects.get(pk=account.webhook.pk).pending_url == POSTED["url"]
     return pages
 
 
