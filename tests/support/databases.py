@@ -74,6 +74,14 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
     return (yield)
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import no file without a test that runs on this database."""
+    is_left_out = collection_path.suffix == ".py" and is_below(
+        LEFT_OUT.get(config.getoption("database"), ()), collection_path
+    )
+    return True if is_left_out and "only_on" not in collection_path.read_text() else None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     name = config.getoption("database")
     keep(config, items, lambda item: _runs_on(name, item))

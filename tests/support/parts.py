@@ -57,6 +57,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--tally", type=Path, help="write the numbers of this run to this file, as JSON")
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import no file without a test of this part. Each process of a run imports all others."""
+    part = config.getoption("part")
+    if part == "all" or collection_path.suffix != ".py":
+        return None
+    is_longer, is_on = is_below(ALL_LONGER, collection_path), is_quick_on(config.getoption("database"), collection_path)
+    if part == "quick":
+        return None if is_on and not is_longer else True
+    return None if is_longer or not is_on or "mark.long" in collection_path.read_text() else True
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     part = config.getoption("part")
     if part == "all":
@@ -78,9 +89,14 @@ def keep(config: pytest.Config, items: list[pytest.Item], is_chosen: Callable[[p
 
 def is_quick(item: pytest.Item, database: str) -> bool:
     """Return True if a test is in the quick part on this database."""
-    if item.get_closest_marker("long") or is_below(ALL_LONGER, item.path):
-        return False
-    return database == "sqlite" or is_below(DIFFERS, item.path)
+    return (
+        not item.get_closest_marker("long") and not is_below(ALL_LONGER, item.path) and is_quick_on(database, item.path)
+    )
+
+
+def is_quick_on(database: str, file: Path) -> bool:
+    """Return True if the quick part on this database includes this file, unless it is among the longer ones."""
+    return database == "sqlite" or is_below(DIFFERS, file)
 
 
 @cache
