@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Iterator
 
 import pytest
@@ -33,9 +34,10 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def signs_up(customer: Operator, name: str) -> None:
+    """Create an account of its own for this test, which another run on the same service does not have."""
     customer.opens("/webhooks/")
     customer.follows("Sign up")
-    customer.fills("Username:", name)
+    customer.fills("Username:", f"{name}-{uuid.uuid4().hex[:8]}")
     customer.fills("Password:", "a password of a test")
     customer.fills("Password confirmation:", "a password of a test")
     customer.confirms("Sign up")
