@@ -17,7 +17,11 @@ from .inspection import LOOKS, keep_picture, problems_of
 from .operator import Operator
 from .test_journeys import VERIFIED
 
-pytestmark = [pytest.mark.only_on("sqlite"), pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.only_on("sqlite"),
+    pytest.mark.timeout(300),
+    pytest.mark.xdist_group("the example service"),
+]
 
 GIVEN_UP_WITHIN_SECONDS = 120
 """The last of four attempts is 36 seconds after the first. Then the worker updates the state of the webhook."""

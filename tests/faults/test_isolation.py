@@ -1,4 +1,7 @@
-"""Webhooks with endless requests do not affect a fast webhook of the same owner."""
+"""Webhooks with endless requests do not affect a fast webhook of the same owner.
+
+The transports and their slots do not depend on the database. SQLite has one test with requests of all kinds.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +64,7 @@ def assert_healthy_is_served(lab, healthy):
     assert not DeliveryAttempt.objects.filter(result="timeout").exists()
 
 
-@pytest.mark.places("postgresql-redis", "sqlite-embedded")
+@pytest.mark.places("postgresql-redis")
 @pytest.mark.parametrize("transport", ["native", "requests"])
 @pytest.mark.parametrize("temper", TEMPERS.values(), ids=TEMPERS)
 def test_new_webhooks_with_endless_requests_do_not_delay_others(make_lab, transport, temper, stalling_url):
@@ -74,7 +77,7 @@ def test_new_webhooks_with_endless_requests_do_not_delay_others(make_lab, transp
         assert_healthy_is_served(lab, healthy)
 
 
-@pytest.mark.places("postgresql-redis", "sqlite-embedded")
+@pytest.mark.places("postgresql-redis")
 @pytest.mark.parametrize("transport", ["native", "requests"])
 def test_a_proxy_that_stalls_for_some_webhooks_delays_no_other(make_lab, transport, stalling_url):
     with (
@@ -89,7 +92,7 @@ def test_a_proxy_that_stalls_for_some_webhooks_delays_no_other(make_lab, transpo
         assert_healthy_is_served(lab, healthy)
 
 
-@pytest.mark.places("postgresql-redis", "sqlite-embedded")
+@pytest.mark.places("postgresql-redis")
 @pytest.mark.parametrize("transport", ["native", "requests"])
 def test_200_host_names_whose_dns_hangs_delay_no_other(make_lab, transport):
     with make_lab(WEBHOOKS_TRANSPORT=TRANSPORTS[transport], WEBHOOKS_MAX_WEBHOOKS_PER_OWNER=300, **SETTINGS) as lab:

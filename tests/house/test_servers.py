@@ -16,6 +16,8 @@ def test_redis_answers(redis_url: str) -> None:
         assert client.ping()
 
 
+@pytest.mark.only_on("postgresql")
+@pytest.mark.xdist_group("rabbitmq")
 def test_rabbitmq_transports_a_message(rabbitmq_url: str) -> None:
     host = rabbitmq_url.rpartition("@")[2].rstrip("/")
 

@@ -19,7 +19,13 @@ LONGER = {
     "killed workers, brokers and databases": ("faults",),
     "other projects with the built wheel": ("hosts", "house/test_distribution.py", "owners/test_projects.py"),
     "the example service in processes of its own": ("acceptance", "demo_data", "example_project"),
-    "Celery workers and brokers": ("tasks", "wake/test_chosen_wake.py", "wake/test_folding.py", "wake/test_recipes.py"),
+    "Celery workers and brokers": (
+        "house/test_servers.py",
+        "tasks",
+        "wake/test_chosen_wake.py",
+        "wake/test_folding.py",
+        "wake/test_recipes.py",
+    ),
     "web servers and commands in processes of their own": (
         *("api/test_counting.py", "api/test_hosts.py", "api/test_servers.py"),
         *("management/test_deliver_webhooks.py", "management/test_listen_webhooks.py"),
@@ -103,6 +109,13 @@ def is_quick_on(database: str, file: Path) -> bool:
 def is_below(paths: tuple[str, ...], file: Path) -> bool:
     """Return True if a file of the tests is one of these paths, or in one of these folders."""
     return any(file.is_relative_to(TESTS / path) for path in paths)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Remove the group that ``--dist=loadgroup`` appends, with which ``--last-failed`` would find no test."""
+    if report.nodeid.rfind("@") > report.nodeid.rfind("]"):
+        report.nodeid = report.nodeid.rpartition("@")[0]
 
 
 @pytest.hookimpl(trylast=True)
