@@ -33,6 +33,7 @@ TARGETS = {
     "run": "example_project/test_run.py",
     "soak": "faults/test_soak.py",
     "bench": "house/test_benchmarks.py",
+    "docs": "house/test_docs_site.py",
     "format": "house/test_commands.py",
     "pictures": "house/test_commands.py",
     "pins": "house/test_commands.py",
