@@ -146,12 +146,18 @@ def test_a_forked_process_inherits_no_open_connection(sender: BaseTransport) -> 
 
     with receiving(act=answer_and_wait) as receiver:
         send(sender, post(receiver.url()))
+        reading, writing = os.pipe()
         if not (pid := os.fork()):
-            time.sleep(3)
+            os.close(writing)
+            os.read(reading, 1)  # until the parent has closed its end
             os._exit(0)
         sender.close()
-        assert ended.wait(2), "The child kept the connection open."
+        has_ended = ended.wait(20)
+        os.close(writing)
+        os.close(reading)
         os.waitpid(pid, 0)
+
+    assert has_ended, "The child kept the connection open."
 
 
 def test_a_transfer_with_a_defect_ends_alone(
