@@ -15,10 +15,13 @@ NEWER := .venv-newer
 # Not pinned, because the pinned django-celery-beat does not declare support for this version.
 DJANGO_6_1 := django==6.1.3
 DJANGO_NEXT := django>=6.2a1
-# Long tests that do not run again with newer versions.
-ON_ONE_DJANGO := faults house benchmarks acceptance example_project browser tasks management
+# Tests that do not run again with newer versions.
+ON_ONE_DJANGO := house benchmarks acceptance example_project management
 # Tests that depend more on Django than on Python. They run with the newest Django only.
 DJANGO_S := admin api checks emission maintenance metrics models operations replays routing
+# One project without special settings, and one that calls every page, command and address of the API.
+HOSTS_ON_NEWER := host[without_celery_sqlite] or everything_works
+ON_NEWER = $(NEWER)/bin/python -m tests --database=sqlite --part=quick $(if $(RETRY),--retry)
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Otherwise each of the tests' hundreds of processes would compile all of its imports.
@@ -41,16 +44,15 @@ test: $(INSTALLED) ## Run the quick tests, on SQLite and PostgreSQL (DATABASE=sq
 test-all: $(INSTALLED) ## Run all tests, on every database and broker of this machine (PART=rest: not those of `make test`)
 	@$(BIN)/python -m tests --part=$(PART) $(TEST_OPTIONS)
 
-test-newer: ## Run the tests on SQLite with a newer Python and Django 6.0, 6.1 and the next one, in .venv-newer (PYTHON=python3.12 …)
+test-newer: ## Run the quick tests on SQLite with a newer Python and Django 6.0, 6.1 and the next one, in .venv-newer (PYTHON=python3.12 …)
 	@$(MAKE) --no-print-directory VENV=$(NEWER) $(NEWER)/.installed
-	$(NEWER)/bin/python -m tests --database=sqlite $(if $(RETRY),--retry) --quiet $(ON_ONE_DJANGO:%=--ignore=tests/%) $(DJANGO_S:%=--ignore=tests/%)
+	$(ON_NEWER) $(ON_ONE_DJANGO:%=--ignore=tests/%) $(DJANGO_S:%=--ignore=tests/%)
 	$(NEWER)/bin/pip install --quiet --no-compile --target $(NEWER)/django-6.1 --no-deps --upgrade $(DJANGO_6_1)
-	PYTHONPATH=$(NEWER)/django-6.1 $(NEWER)/bin/python -m tests --database=sqlite $(if $(RETRY),--retry) --quiet \
-		--ignore=tests/api/test_contract.py $(DJANGO_S:%=tests/%) tests/hosts
+	PYTHONPATH=$(NEWER)/django-6.1 $(ON_NEWER) --ignore=tests/api/test_contract.py $(DJANGO_S:%=tests/%)
+	PYTHONPATH=$(NEWER)/django-6.1 $(NEWER)/bin/python -m pytest --quiet tests/hosts/test_hosts.py -k "$(HOSTS_ON_NEWER)"
 	@if $(NEWER)/bin/pip install --quiet --no-compile --pre --target $(NEWER)/django-next --no-deps --upgrade \
 		"$(DJANGO_NEXT)" 2>/dev/null; \
-	then PYTHONPATH=$(NEWER)/django-next $(NEWER)/bin/python -m tests --database=sqlite $(if $(RETRY),--retry) --quiet \
-		--ignore=tests/api/test_contract.py $(DJANGO_S:%=tests/%) tests/hosts; \
+	then PYTHONPATH=$(NEWER)/django-next $(ON_NEWER) --ignore=tests/api/test_contract.py $(DJANGO_S:%=tests/%); \
 	else echo "There is no $(DJANGO_NEXT) yet."; fi
 
 soak: $(INSTALLED) ## Inject faults at random and count (MINUTES=10 DATABASE=postgresql BROKER=redis SEED=… CHOICES=1)

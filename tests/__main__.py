@@ -29,6 +29,8 @@ from .support.servers.process import ServerMissingError
 PROCESSES = {"sqlite": 3, "postgresql": 3, "mariadb": 2}
 """The longer tests mostly wait, so the databases run side by side, with more processes than cores."""
 PROCESSES_ALONE = 4
+PROCESSES_QUICK = {"sqlite": 3, "postgresql": 2}
+"""The quick tests hardly wait, and each process first imports them and makes its tables."""
 
 REPEATED = 10
 """If more tests fail, it is not by chance, and none of them runs again."""
@@ -48,8 +50,9 @@ def main(arguments: Sequence[str]) -> int:
     is_ci = bool(os.environ.get("CI"))
     names, missing = _look_for_servers(own.database, own.part, is_ci=is_ci)
     are_beside = own.part != "quick" and len(names) > 1
+    processes = PROCESSES if are_beside else PROCESSES_QUICK if own.part == "quick" else {}
     with ThreadPoolExecutor(len(names) if are_beside else 1) as pool:
-        run = partial(_run, part=own.part, options=rest, processes=PROCESSES if are_beside else {})
+        run = partial(_run, part=own.part, options=rest, processes=processes)
         tallies = dict(zip(names, pool.map(run, names), strict=True))
     tallies = {name: _repeat_failed(name, tally, own.part, rest) for name, tally in tallies.items()}
     print("", *_summary(tallies, missing, own.part), sep="\n")
@@ -82,7 +85,7 @@ def _look_for_servers(chosen: str | None, part: str, *, is_ci: bool) -> tuple[li
 
 def _run(database: str, *, part: str, options: Sequence[str], processes: Mapping[str, int]) -> dict[str, Any]:
     number = processes.get(database, PROCESSES_ALONE)
-    order = "--dist=load" if part == "quick" else "--maxschedchunk=1"
+    order = "--dist=load" if part == "quick" else "--dist=loadgroup"
     return _run_pytest(database, part, [f"--numprocesses={number}", order, *options])
 
 

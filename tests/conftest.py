@@ -15,6 +15,7 @@ from django.utils import translation
 from tests.support.missing import skip_without
 
 from .support.databases import URL_VARIABLE
+from .support.plans import make_tables_new
 from .support.servers import nginx as nginx_server
 from .support.servers import pgbouncer as pgbouncer_server
 from .support.servers import rabbitmq, redis
@@ -57,6 +58,12 @@ def alice(django_user_model: type[Any]) -> Any:
 def bob(django_user_model: type[Any]) -> Any:
     """Another account."""
     return django_user_model.objects.create_user("bob")
+
+
+@pytest.fixture
+def new_tables(db: None) -> None:
+    """Empty tables in new files, for a test in a transaction. Plans then do not depend on the rows of earlier tests."""
+    make_tables_new()
 
 
 @pytest.fixture(scope="session")

@@ -297,6 +297,7 @@ def test_the_cause_of_an_unverified_url_is_not_counted_for_its_owner(
 
 
 @pytest.mark.only_on("postgresql")
+@pytest.mark.usefixtures("new_tables")
 @pytest.mark.parametrize("webhooks", [1, 40, 1500])
 def test_the_page_reads_at_most_10_000_rows(superuser: Page, webhooks: int) -> None:
     at = timezone.now()

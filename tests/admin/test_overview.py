@@ -26,7 +26,7 @@ from webhooks_app.models import Delivery, QueueEntry, Rollup, Webhook, WorkerPro
 from webhooks_app.models.rollup import id_of_account
 from webhooks_app.protocol.ids import first_id_at
 
-from ..support.plans import rows_read
+from ..support.plans import rows_read, update_statistics
 from .conftest import DATA, Page, shows, text
 from .test_content_security import InlineParts
 
@@ -283,6 +283,7 @@ def test_response_times_without_any_response_have_no_lines() -> None:
 
 
 @pytest.mark.only_on("postgresql")
+@pytest.mark.usefixtures("new_tables")
 @pytest.mark.parametrize(("window", "counted"), [("day", 66), ("week", 23)])
 def test_the_overview_of_1_000_accounts_counts_some_and_says_so(
     staff: Callable[..., Page], settings: Any, window: str, counted: int
@@ -298,8 +299,7 @@ def test_the_overview_of_1_000_accounts_counts_some_and_says_so(
         for resolution, found in starts.items()
         for start in found
     )
-    with connection.cursor() as cursor:
-        cursor.execute("ANALYZE")
+    update_statistics()
 
     address, answers = reverse(URL, args=["webhooks_app"]) + f"?window={window}", list[Any]()
 
@@ -310,6 +310,7 @@ def test_the_overview_of_1_000_accounts_counts_some_and_says_so(
 
 
 @pytest.mark.only_on("postgresql")
+@pytest.mark.usefixtures("new_tables")
 def test_the_overview_of_an_account_with_10_000_webhooks_reads_some_and_says_so(staff: Callable[..., Page]) -> None:
     page = staff("berta", "view_webhook", "view_delivery")
     event = emit("file.deleted", DATA, owner=page.user)
@@ -318,8 +319,7 @@ def test_the_overview_of_an_account_with_10_000_webhooks_reads_some_and_says_so(
     )
     deliveries = Delivery.objects.bulk_create(Delivery(event=event, webhook=each) for each in webhooks)
     QueueEntry.objects.bulk_create(QueueEntry.of(each, timezone.now() - timedelta(minutes=1)) for each in deliveries)
-    with connection.cursor() as cursor:
-        cursor.execute("ANALYZE")
+    update_statistics()
     answers = list[Any]()
 
     read = rows_read(lambda: answers.append(page.client.get(reverse(URL, args=["webhooks_app"]))))

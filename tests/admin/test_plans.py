@@ -19,13 +19,14 @@ from django.utils import timezone
 
 from demo_data.writing import Size, make_demo_data
 from tests.support.plans import rows_read as read_by
+from tests.support.plans import update_statistics
 from tests.support.rows import emit_one, make_webhook
 from webhooks_app.models import ApiKey, Delivery, Event, EventReference
 from webhooks_app.models.keyset import HORIZON
 
 from .conftest import Page
 
-pytestmark = pytest.mark.only_on("postgresql")
+pytestmark = [pytest.mark.only_on("postgresql"), pytest.mark.usefixtures("new_tables")]
 
 LARGE = "delivery|event|deliveryattempt"
 
@@ -98,8 +99,7 @@ def test_no_list_reads_a_whole_table(superuser: Page) -> None:
     assert Event.objects.filter(owner__username="demo-1").count() > HORIZON
     account = get_user_model().objects.get(username="demo-1")
     EventReference.objects.create(event=Event.objects.filter(owner=account)[0], value="order_0")
-    with connection.cursor() as cursor:
-        cursor.execute("ANALYZE")
+    update_statistics()
     _, key = ApiKey.objects.make(owner=account)
     api, customer = Client(headers={"Authorization": f"Bearer {key}"}), Client()
     customer.force_login(account)
@@ -122,8 +122,7 @@ def test_pending_deliveries_are_read_from_the_queue(superuser: Page) -> None:
     (pending,) = emit_one(superuser.user).deliveries.all()
     later = [Delivery(event=pending.event, webhook=webhook, state="succeeded") for _ in range(8000)]
     Delivery.objects.bulk_create(later, batch_size=2000)
-    with connection.cursor() as cursor:
-        cursor.execute("ANALYZE")
+    update_statistics()
     _, key = ApiKey.objects.make(owner=superuser.user)
     api = Client(headers={"Authorization": f"Bearer {key}"})
     lists = [f"delivery/?state__exact=pending{more}" for more in ("", "&webhook=hook", "&q=root")]
@@ -247,7 +246,6 @@ def test_the_deliveries_of_an_event_with_many_webhooks_are_read_page_by_page(sup
     webhook = make_webhook(superuser.user)
     event = emit_one(superuser.user)
     Delivery.objects.bulk_create([Delivery(event=event, webhook=webhook) for _ in range(12_000)], batch_size=2000)
-    with connection.cursor() as cursor:
-        cursor.execute("ANALYZE")
+    update_statistics()
 
     assert read_by(lambda: superuser.client.get(f"/admin/webhooks_app/delivery/?q={event.pk}")) < 10_000

@@ -31,7 +31,7 @@ from webhooks_app.pages.display import percent
 from webhooks_app.protocol.json_data import format_time
 from webhooks_app.reasons import ReasonText
 
-from ..support.plans import rows_read
+from ..support.plans import rows_read, update_statistics
 from ..support.rows import URL
 from .conftest import DATA, Page, shows, text
 from .test_content_security import InlineParts
@@ -354,12 +354,11 @@ def crowd(superuser: Page) -> None:
     for place, start in enumerate(range(0, len(ids), WEBHOOKS_AT_A_TIME)):
         some = ids[start : start + WEBHOOKS_AT_A_TIME]
         pack("default", place, some, {pk: recent[pk] for pk in some if pk in recent})
-    with connection.cursor() as cursor:
-        cursor.execute("ANALYZE")
+    update_statistics()
 
 
 @pytest.mark.only_on("postgresql")
-@pytest.mark.usefixtures("crowd")
+@pytest.mark.usefixtures("new_tables", "crowd")
 def test_of_10_000_webhooks_a_page_reads_few(superuser: Page) -> None:
     states: list[dict[str, str]] = [{}, *({"state": each.value} for each in Standing)]
     queries = [{"sort": sign + name, "p": p} for name in COLUMNS for sign in ("", "-") for p in ("1", "20")]
@@ -371,13 +370,12 @@ def test_of_10_000_webhooks_a_page_reads_few(superuser: Page) -> None:
 
 
 @pytest.mark.only_on("postgresql")
-@pytest.mark.usefixtures("crowd")
+@pytest.mark.usefixtures("new_tables", "crowd")
 def test_of_1500_webhooks_further_pages_read_few(superuser: Page) -> None:
     """PostgreSQL reads small tables from the beginning to the end, so few queries may be made."""
     kept = Webhook.objects.order_by("pk").values_list("pk", flat=True)[:1500]
     Webhook.objects.exclude(pk__in=list(kept)).delete()
-    with connection.cursor() as cursor:
-        cursor.execute("ANALYZE")
+    update_statistics()
     sorts = [sign + name for name in COLUMNS for sign in ("", "-")]
     states = ["", *(each.value for each in Standing)]
     queries = [
@@ -393,12 +391,11 @@ def test_of_1500_webhooks_further_pages_read_few(superuser: Page) -> None:
 
 
 @pytest.mark.only_on("postgresql")
-@pytest.mark.usefixtures("crowd")
+@pytest.mark.usefixtures("new_tables", "crowd")
 def test_a_page_of_healthy_webhooks_among_disabled_ones_reads_few(superuser: Page) -> None:
     kept = Webhook.objects.order_by("pk").values_list("pk", flat=True)[:100]
     Webhook.objects.exclude(pk__in=list(kept)).update(status="disabled")
-    with connection.cursor() as cursor:
-        cursor.execute("ANALYZE")
+    update_statistics()
     queries: list[dict[str, str]] = [
         {"state": "healthy", "sort": sign + name} for name in COLUMNS for sign in ("", "-")
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Iterator
 
 import pytest
@@ -16,7 +17,11 @@ from .inspection import LOOKS, keep_picture, problems_of
 from .operator import Operator
 from .test_journeys import VERIFIED
 
-pytestmark = [pytest.mark.only_on("sqlite"), pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.only_on("sqlite"),
+    pytest.mark.timeout(300),
+    pytest.mark.xdist_group("the example service"),
+]
 
 GIVEN_UP_WITHIN_SECONDS = 120
 """The last of four attempts is 36 seconds after the first. Then the worker updates the state of the webhook."""
@@ -33,9 +38,10 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def signs_up(customer: Operator, name: str) -> None:
+    """Create an account of its own for this test, which another run on the same service does not have."""
     customer.opens("/webhooks/")
     customer.follows("Sign up")
-    customer.fills("Username:", name)
+    customer.fills("Username:", f"{name}-{uuid.uuid4().hex[:8]}")
     customer.fills("Password:", "a password of a test")
     customer.fills("Password confirmation:", "a password of a test")
     customer.confirms("Sign up")

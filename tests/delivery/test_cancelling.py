@@ -122,6 +122,7 @@ def test_an_expired_delivery_is_cancelled_without_reading_the_queue_of_others(we
 
 
 @pytest.mark.only_on("postgresql")
+@pytest.mark.usefixtures("new_tables")
 def test_a_page_does_not_read_the_whole_backlog(webhook):
     make_backlog(webhook, 20 * ENTRIES_AT_A_TIME)
     with connection.cursor() as cursor:

@@ -121,7 +121,7 @@ def test_a_notification_contains_the_webhooks():
         notify("default", ["wh_" + "1" * 32, "wh_" + "2" * 32])
         cursor.execute(f"UNLISTEN {CHANNEL}")
 
-    (heard,) = connection.connection.notifies(timeout=0.5)
+    (heard,) = connection.connection.notifies(timeout=20, stop_after=1)
     assert heard.payload == "1" * 32 + "," + "2" * 32
 
 
@@ -134,7 +134,7 @@ def test_a_process_with_many_commits_announces_the_suspension(monkeypatch):
             notify("default", [f"wh_{number:032}"])
         cursor.execute(f"UNLISTEN {CHANNEL}")
 
-    payloads = [heard.payload for heard in connection.connection.notifies(timeout=0.5)]
+    payloads = [heard.payload for heard in connection.connection.notifies(timeout=20, stop_after=51)]
     assert len(payloads) == 51
     assert [payload.startswith("+") for payload in payloads] == [False] * 50 + [True]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.mark.structures import ParameterSet
 
 from tests.support.missing import skip_without
 
@@ -17,13 +18,23 @@ from .invariants import Counts
 from .lab import Lab, migrate
 from .servers import BROKERS, DATABASES, BaseBroker, BaseDatabase
 
+IN_ONE_PROCESS = ("postgresql-rabbitmq", "mariadb-redis")
+"""Places with servers that take long to start. Their tests run in one process of xdist, one after the other."""
+
+
+def _place(database: str, broker: str) -> ParameterSet:
+    name = f"{database}-{broker}"
+    group = [pytest.mark.xdist_group(f"faults-{name}")] if name in IN_ONE_PROCESS else []
+    return pytest.param((database, broker), marks=[pytest.mark.only_on(database), *group], id=name)
+
+
 PLACES = {
-    f"{database}-{broker}": pytest.param(
-        (database, broker), marks=pytest.mark.only_on(database), id=f"{database}-{broker}"
-    )
-    for database, broker in (
-        *(("postgresql", "redis"), ("postgresql", "rabbitmq"), ("sqlite", "embedded")),
-        ("mariadb", "redis"),
+    each.id: each
+    for each in (
+        _place("postgresql", "redis"),
+        _place("postgresql", "rabbitmq"),
+        _place("sqlite", "embedded"),
+        _place("mariadb", "redis"),
     )
 }
 UNLESS_MARKED = [name for name in PLACES if not name.startswith("mariadb")]

@@ -11,7 +11,7 @@ from webhooks_app.models import Delivery
 
 from ..support.waiting import wait_until
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.places("postgresql-redis", "sqlite-embedded")]
+pytestmark = [pytest.mark.timeout(300), pytest.mark.places("postgresql-redis")]
 
 HOUR = timedelta(hours=1)
 

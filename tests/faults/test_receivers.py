@@ -30,7 +30,7 @@ def p95_seconds(lab, host, webhook):
     return sorted(taken)[int(len(taken) * 0.95)]
 
 
-@pytest.mark.places("postgresql-redis", "sqlite-embedded")
+@pytest.mark.places("postgresql-redis")
 def test_one_receiver_hangs_and_another_is_healthy(lab, report):
     healthy, hanging = lab.webhook("ok"), lab.webhook("hangs", "file.deleted")
     lab.webhooks.remove(hanging)

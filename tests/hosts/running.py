@@ -25,7 +25,7 @@ from .hosts import FOLDER, Host
 
 LINK = re.compile(r'<a [^>]*?href="([^"]*)"')
 HIDDEN = re.compile(r'<input type="hidden" name="(\w+)" value="([^"]*)"')
-MOST_PAGES = 40
+MOST_PAGES = 20
 
 
 @contextmanager

@@ -14,6 +14,8 @@ from zipfile import ZipFile
 import pytest
 from packaging.requirements import Requirement
 
+from tests.support.once import made_once
+
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "webhooks_app"
 
@@ -21,11 +23,13 @@ PACKAGE = ROOT / "webhooks_app"
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> ZipFile:
     """The wheel, built from the sdist as for a release."""
-    directory = tmp_path_factory.mktemp("dist")
+    return ZipFile(next(made_once(tmp_path_factory, "dist", _build).glob("*.whl")))
+
+
+def _build(directory: Path) -> None:
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", directory, ROOT]
     environment = {name: value for name, value in os.environ.items() if name != "WEBHOOKS_PROJECT_URL"}
     subprocess.run(command, check=True, capture_output=True, env=environment)
-    return ZipFile(next(directory.glob("*.whl")))
 
 
 @pytest.fixture(scope="module")

@@ -97,7 +97,7 @@ def test_make_clean_removes_the_environment_and_keeps_the_sources(checkout: Path
     assert (checkout / "module.py").exists()
 
 
-@pytest.mark.parametrize("target", ["pins", "pictures"])
+@pytest.mark.parametrize("target", ["docs", "pins", "pictures"])
 def test_long_targets_can_be_planned(target: str) -> None:
     """Pins need the package index, and pictures minutes. Their commands are checked without being run."""
     assert ".venv/bin/" in make(ROOT, "--dry-run", target)

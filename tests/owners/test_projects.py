@@ -28,7 +28,7 @@ def run(project: str, database: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.only_on("sqlite", "postgresql")
+@pytest.mark.only_on("sqlite")
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("project", ["organizations", "emails"])
 def test_a_project_with_its_own_owners_passes(request: pytest.FixtureRequest, project: str) -> None:

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
-from django.db import connection
 
-from tests.support.plans import rows_read
+from tests.support.plans import rows_read, update_statistics
 from tests.support.rows import emit_one, end_deliveries, make_webhook
 from webhooks_app.models import Delivery, DeliveryAttempt, Event, Webhook
 from webhooks_app.operations.actors import PROJECT
@@ -142,6 +141,7 @@ def test_an_event_without_deliveries_has_no_timeline(owner: Any) -> None:
 
 
 @pytest.mark.only_on("postgresql", "mariadb")
+@pytest.mark.usefixtures("new_tables")
 def test_the_cost_is_limited(owner: Any) -> None:
     make_webhook(owner)
     event = emit_one(owner)
@@ -151,9 +151,7 @@ def test_the_cost_is_limited(owner: Any) -> None:
     webhooks = Webhook.objects.bulk_create([Webhook(**values) for _ in range(10_000)], batch_size=1000)
     new = [Delivery(event=event, webhook=webhook, state="given_up") for webhook in webhooks]
     Delivery.objects.bulk_create(new, batch_size=1000)
-    if connection.vendor == "postgresql":
-        with connection.cursor() as cursor:
-            cursor.execute("ANALYZE")
+    update_statistics()
 
     assert rows_read(lambda: of(event)) < timeline.MAX_READ + 1000
     assert "of more than 5000 webhooks" in of(event).cut_short

@@ -19,7 +19,13 @@ LONGER = {
     "killed workers, brokers and databases": ("faults",),
     "other projects with the built wheel": ("hosts", "house/test_distribution.py", "owners/test_projects.py"),
     "the example service in processes of its own": ("acceptance", "demo_data", "example_project"),
-    "Celery workers and brokers": ("tasks", "wake/test_chosen_wake.py", "wake/test_folding.py", "wake/test_recipes.py"),
+    "Celery workers and brokers": (
+        "house/test_servers.py",
+        "tasks",
+        "wake/test_chosen_wake.py",
+        "wake/test_folding.py",
+        "wake/test_recipes.py",
+    ),
     "web servers and commands in processes of their own": (
         *("api/test_counting.py", "api/test_hosts.py", "api/test_servers.py"),
         *("management/test_deliver_webhooks.py", "management/test_listen_webhooks.py"),
@@ -57,6 +63,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--tally", type=Path, help="write the numbers of this run to this file, as JSON")
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import no file without a test of this part. Each process of a run imports all others."""
+    part = config.getoption("part")
+    if part == "all" or collection_path.suffix != ".py":
+        return None
+    is_longer, is_on = is_below(ALL_LONGER, collection_path), is_quick_on(config.getoption("database"), collection_path)
+    if part == "quick":
+        return None if is_on and not is_longer else True
+    return None if is_longer or not is_on or "mark.long" in collection_path.read_text() else True
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     part = config.getoption("part")
     if part == "all":
@@ -78,15 +95,27 @@ def keep(config: pytest.Config, items: list[pytest.Item], is_chosen: Callable[[p
 
 def is_quick(item: pytest.Item, database: str) -> bool:
     """Return True if a test is in the quick part on this database."""
-    if item.get_closest_marker("long") or is_below(ALL_LONGER, item.path):
-        return False
-    return database == "sqlite" or is_below(DIFFERS, item.path)
+    return (
+        not item.get_closest_marker("long") and not is_below(ALL_LONGER, item.path) and is_quick_on(database, item.path)
+    )
+
+
+def is_quick_on(database: str, file: Path) -> bool:
+    """Return True if the quick part on this database includes this file, unless it is among the longer ones."""
+    return database == "sqlite" or is_below(DIFFERS, file)
 
 
 @cache
 def is_below(paths: tuple[str, ...], file: Path) -> bool:
     """Return True if a file of the tests is one of these paths, or in one of these folders."""
     return any(file.is_relative_to(TESTS / path) for path in paths)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Remove the group that ``--dist=loadgroup`` appends, with which ``--last-failed`` would find no test."""
+    if report.nodeid.rfind("@") > report.nodeid.rfind("]"):
+        report.nodeid = report.nodeid.rpartition("@")[0]
 
 
 @pytest.hookimpl(trylast=True)

@@ -37,7 +37,7 @@ def _real_wake_ups() -> Iterator[None]:
     params=[
         pytest.param("embedded", marks=pytest.mark.only_on("sqlite")),
         "redis",
-        pytest.param("rabbitmq", marks=pytest.mark.only_on("postgresql")),
+        pytest.param("rabbitmq", marks=[pytest.mark.only_on("postgresql"), pytest.mark.xdist_group("rabbitmq")]),
     ]
 )
 def broker_url(request: pytest.FixtureRequest) -> str:

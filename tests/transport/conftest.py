@@ -14,6 +14,12 @@ from .sending import transport
 REAL = ("native", "requests")
 
 
+@pytest.fixture(autouse=True)
+def _kept_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep connections for longer than a busy machine may need between two requests."""
+    monkeypatch.setattr("webhooks_app.transport.connections.IDLE_CONNECTION_SECONDS", 60)
+
+
 @pytest.fixture(params=REAL)
 def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)

@@ -64,7 +64,7 @@ class Peer:
 
     def hold(self) -> None:
         """Send nothing until the other side closes."""
-        self.sock.settimeout(20)
+        self.sock.settimeout(120)
         with contextlib.suppress(OSError):
             while self.sock.recv(4096):
                 pass
@@ -179,7 +179,7 @@ class Receiver:
             threading.Thread(target=self._serve, args=(sock, self.connections), daemon=True).start()
 
     def _serve(self, sock: socket.socket, connection: int) -> None:
-        sock.settimeout(20)
+        sock.settimeout(120)
         with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
             stack.enter_context(sock)
             if self._tls is not None:

@@ -22,7 +22,7 @@ def transport(name: str, **options: Any) -> BaseTransport:
     return make_transport(name, TransportOptions(**{"allow_http": True, "allowed_networks": LOOPBACK, **options}))
 
 
-def post(url: str, *, body: bytes = b'{"id": "evt_1"}', timeout_seconds: float = 5.0, **options: Any) -> Request:
+def post(url: str, *, body: bytes = b'{"id": "evt_1"}', timeout_seconds: float = 20.0, **options: Any) -> Request:
     return Request(url=url, headers=HEADERS, body=body, timeout_seconds=timeout_seconds, **options)
 
 

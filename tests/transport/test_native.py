@@ -68,17 +68,17 @@ def test_hanging_names_do_not_delay_others(receiver: Receiver) -> None:
     names = HangingNames()
     sender = transport("native", resolve=names)
     for number in range(20):
-        sender.start(post(f"https://hang{number}.test/", timeout_seconds=10.0))
+        sender.start(post(f"https://hang{number}.test/", timeout_seconds=60.0))
     sender.wait(0.1)
 
     taken = []
     for _ in range(20):
         before = time.monotonic()
         sender.start(quick := post(receiver.url()))
-        assert [exchange.request for exchange in sender.wait(5.0)] == [quick]
+        assert [exchange.request for exchange in sender.wait(20.0)] == [quick]
         taken.append(time.monotonic() - before)
 
-    assert min(taken) < 0.01
+    assert min(taken) < 0.1
     assert sender.in_flight == 20
     names.released.set()
     sender.close()
@@ -90,7 +90,7 @@ def test_an_answer_arrives_beside_stalled_handshakes(sender: BaseTransport, rece
             sender.start(post(f"https://127.0.0.1:{slow.port}/", timeout_seconds=10.0))
         sender.start(quick := post(receiver.url()))
 
-        assert [exchange.request for exchange in sender.wait(5.0)] == [quick]
+        assert [exchange.request for exchange in sender.wait(9.0)] == [quick]
 
 
 class Marker:
@@ -146,12 +146,18 @@ def test_a_forked_process_inherits_no_open_connection(sender: BaseTransport) -> 
 
     with receiving(act=answer_and_wait) as receiver:
         send(sender, post(receiver.url()))
+        reading, writing = os.pipe()
         if not (pid := os.fork()):
-            time.sleep(3)
+            os.close(writing)
+            os.read(reading, 1)  # until the parent has closed its end
             os._exit(0)
         sender.close()
-        assert ended.wait(2), "The child kept the connection open."
+        has_ended = ended.wait(20)
+        os.close(writing)
+        os.close(reading)
         os.waitpid(pid, 0)
+
+    assert has_ended, "The child kept the connection open."
 
 
 def test_a_transfer_with_a_defect_ends_alone(

@@ -174,7 +174,7 @@ def test_a_request_for_a_new_connection_gets_one(sender: BaseTransport) -> None:
 def test_a_connection_is_not_reused_after_a_timeout(sender: BaseTransport, mode: Mode) -> None:
     with receiving({"/late": mode, "/next": MINE}) as receiver:
         warmed_up(sender, receiver.url("/ok"))
-        send(sender, post(receiver.url("/late"), timeout_seconds=0.5))
+        send(sender, post(receiver.url("/late"), timeout_seconds=2.0))
         following = send(sender, post(receiver.url("/next")))
 
     assert following.response is not None
@@ -197,7 +197,7 @@ def test_a_connection_is_not_reused_for_another_host_at_the_same_address(make: C
 def test_concurrent_requests_never_share_a_connection(sender: BaseTransport) -> None:
     with receiving({"/hold": Peer.hold}) as receiver:
         warmed_up(sender, receiver.url("/ok"))
-        requests = [post(receiver.url("/hold"), timeout_seconds=1.0) for _ in range(8)]
+        requests = [post(receiver.url("/hold"), timeout_seconds=3.0) for _ in range(8)]
         send_all(sender, [*requests, post(receiver.url("/ok"))])
 
     held = [received.connection for received in receiver.requests if received.target == "/hold"]
@@ -214,7 +214,7 @@ def test_a_connection_is_not_reused_after_an_incomplete_request(sender: BaseTran
         done.wait(30)
 
     with receiving(act=answer_at_once) as receiver:
-        requests = [post(receiver.url(), body=b"x" * 8_000_000, timeout_seconds=1.0) for _ in range(3)]
+        requests = [post(receiver.url(), body=b"x" * 8_000_000, timeout_seconds=5.0) for _ in range(3)]
         statuses = [_status(send(sender, request)) for request in requests]
         done.set()
 

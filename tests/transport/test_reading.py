@@ -32,9 +32,7 @@ class Exchange:
         self.sender.kept.keep(
             Connection(self.sock.dup(), self.sender.sockets, origin=url[:-1], address=address, peer=str(address))
         )
-        self.steps = Transfer(
-            post(url, timeout_seconds=1.0, response_kept=RESPONSE_READ_LIMIT, body_seconds=0.3), self.sender
-        ).steps()
+        self.steps = Transfer(post(url, response_kept=RESPONSE_READ_LIMIT, body_seconds=10.0), self.sender).steps()
         next(self.steps)
         self.receiver.recv(65536)  # the request
         self.receiver.sendall(responding)

@@ -433,7 +433,9 @@ def test_random_answers_have_the_same_outcome_on_both_transports_and_no_false_su
     with receiving(dict(answers)) as receiver:
         for name in REAL:
             sender = transport(name)
-            exchanges = send_all(sender, [post(receiver.url(path), fresh_connection=True) for path in answers])
+            exchanges = send_all(
+                sender, [post(receiver.url(path), timeout_seconds=5.0, fresh_connection=True) for path in answers]
+            )
             found[name] = {path: outcome_of(each) for path, each in zip(answers, exchanges, strict=True)}
             sender.close()
 

@@ -440,7 +440,7 @@ def test_an_authority_from_the_configuration_of_openssl_is_not_trusted(
         check=True,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
     )
 
     assert ended.stdout.strip() == "tls_error"

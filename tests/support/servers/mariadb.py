@@ -52,6 +52,7 @@ def _options(port: int) -> list[str]:
         "--innodb-flush-log-at-trx-commit=0",
         "--innodb-doublewrite=0",
         "--innodb-buffer-pool-size=128M",
+        "--innodb-stats-auto-recalc=0",  # which would change plans at random times
     ]
 
 
