@@ -22,24 +22,24 @@ WELL = {"workers": 1, "overdue": timedelta(0), "last_hour": Counters({"succeeded
 GOOD, WARNING, BAD = "good", "late", "bad"
 
 
-def counted(given_up: int, succeeded: int) -> Counters:
-    return Counters({"succeeded_at_once": succeeded, "given_up": given_up})
+def counted(failed: int, succeeded: int) -> Counters:
+    return Counters({"succeeded_at_once": succeeded, "failed_timeout": failed})
 
 
 @pytest.mark.parametrize(
     ("facts", "tone", "state", "cause"),
     [
-        pytest.param({}, GOOD, "Healthy", "0% of the deliveries", id="well"),
-        pytest.param({"last_hour": Counters()}, GOOD, "Healthy", "There were no deliveries", id="nothing"),
+        pytest.param({}, GOOD, "Healthy", "0% of the requests", id="well"),
+        pytest.param({"last_hour": Counters()}, GOOD, "Healthy", "There were no requests", id="nothing"),
         pytest.param({"last_hour": counted(9, 991)}, GOOD, "Healthy", "0.9% of", id="few errors"),
-        pytest.param({"last_hour": counted(9, 0)}, GOOD, "Healthy", "100% of", id="few deliveries"),
+        pytest.param({"last_hour": counted(9, 0)}, GOOD, "Healthy", "100% of", id="few requests"),
         pytest.param({"last_hour": counted(10, 990)}, WARNING, "Some errors", "1% of", id="some errors"),
         pytest.param({"last_hour": counted(1, 9)}, BAD, "Many errors", "10% of", id="many errors"),
         pytest.param({"overdue": timedelta(seconds=29)}, GOOD, "Healthy", "", id="punctual"),
         pytest.param({"overdue": timedelta(seconds=30)}, WARNING, "Delayed", "due for 30 s", id="late"),
         pytest.param({"overdue": timedelta(minutes=5)}, BAD, "Delayed", "due for 5 min", id="very late"),
-        pytest.param({"failing": 1}, WARNING, "Receivers failing", "1 webhook has", id="one failing"),
-        pytest.param({"failing": 10, "has_more": True}, WARNING, "Receivers failing", "10+ webhooks have", id="many"),
+        pytest.param({"failing": 1}, WARNING, "Receivers failing", "1 webhook is", id="one failing"),
+        pytest.param({"failing": 10, "has_more": True}, WARNING, "Receivers failing", "10+ webhooks are", id="many"),
         pytest.param({"workers": 0}, BAD, "Not delivering", "No worker seen", id="no worker"),
         pytest.param({"workers": 0, "last_hour": counted(9, 1)}, BAD, "Not delivering", "", id="no worker first"),
         pytest.param(
@@ -79,11 +79,11 @@ def test_the_overview_begins_with_the_sentence(
     now = timezone.now()
     WorkerProcess.objects.create(id="host:1:1", host="host", pid=1, started_at=now, seen_at=now)
     make_tally(now, **{webhook.pk: {"succeeded_at_once": 100}})
-    WebhookHealth.objects.create(webhook=webhook, failing_since=now - timedelta(minutes=4))
+    WebhookHealth.objects.create(webhook=webhook, failing_since=now)
 
     well = overview(superuser)
-    WebhookHealth.objects.create(webhook=new_webhook(None), failing_since=now - timedelta(minutes=6))
+    WebhookHealth.objects.create(webhook=new_webhook(None), failing_since=now - timedelta(minutes=1))
     failing = overview(superuser)
 
-    assert "Healthy. 0% of the deliveries" in words(text(well))
-    assert shows(failing, "1 webhook has been failing.")
+    assert "Healthy. 0% of the requests" in words(text(well))
+    assert shows(failing, "1 webhook is failing.")

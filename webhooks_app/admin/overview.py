@@ -26,19 +26,13 @@ from ..doctor.delivery import DUE_ERROR, DUE_WARNING, tolerated
 from ..maintenance.rollups import reading
 from ..maintenance.rollups.reading import Counters, Series, Window
 from ..models import Delivery, QueueEntry, Webhook, WebhookHealth, WorkerProcess
+from ..models.health import Thresholds
 from ..models.rollup import EVERY_WEBHOOK, id_of_account
 from ..pages.display import in_time, percent, state_of
 from ..pages.health import disabled_in, failing_for
 from . import charts
 from .display import deliveries_url, shows_deliveries
 from .owned import actor_of, manages_all, own_rows
-from .webhook_health import FAILS_AFTER
-
-MIN_DELIVERIES = 10
-"""The fewest deliveries of the last hour that are judged."""
-
-ERRORS_WARNING, ERRORS_ERROR = 0.01, 0.1
-"""Tolerated share of deliveries that are given up."""
 
 
 class Verdict(NamedTuple):
@@ -53,8 +47,8 @@ def verdict(
 ) -> Verdict:
     """Return the state with its cause.
 
-    ``workers`` is None if the user may not know them. ``failing`` webhooks have failed for some time; ``has_more``
-    means at least.
+    ``workers`` is None if the user may not know them. ``failing`` is the number of failing webhooks; ``has_more`` means
+    at least.
     """
     healthy = Verdict("good", _("Healthy"), _results(last_hour))
     return next(_problems(workers, overdue, last_hour, failing, has_more=has_more), healthy)
@@ -65,31 +59,30 @@ def _problems(
 ) -> Iterator[Verdict]:
     """Yield the problems, the gravest first."""
     bad, warning = "bad", "late"
-    finished = last_hour.finished
-    errors = last_hour.given_up / finished if finished >= MIN_DELIVERIES else 0
+    limits, requests, failed = Thresholds.configured(), last_hour.attempts, sum(last_hour.failures.values())
     delay = gettext("A delivery has been due for %(time)s.") % {"time": in_time(overdue)}
     if workers == 0:
         cause = gettext("No worker seen within the last minute. Events stay queued until a worker runs.")
         yield Verdict(bad, _("Not delivering"), cause)
     if overdue >= tolerated(DUE_ERROR):
         yield Verdict(bad, _("Delayed"), delay)
-    if errors >= ERRORS_ERROR:
+    if requests >= limits.some_requests and failed >= limits.some_failed * requests:
         yield Verdict(bad, _("Many errors"), _results(last_hour))
     if overdue >= tolerated(DUE_WARNING):
         yield Verdict(warning, _("Delayed"), delay)
-    if errors >= ERRORS_WARNING:
+    if limits.are_many_failed(failed, requests):
         yield Verdict(warning, _("Some errors"), _results(last_hour))
     if failing:
-        text = ngettext("%(number)s webhook has been failing.", "%(number)s webhooks have been failing.", failing)
+        text = ngettext("%(number)s webhook is failing.", "%(number)s webhooks are failing.", failing)
         cause = text % {"number": f"{failing}+" if has_more else failing}
         yield Verdict(warning, _("Receivers failing"), cause)
 
 
 def _results(last_hour: Counters) -> str:
-    if not last_hour.finished:
-        return gettext("There were no deliveries in the last hour.")
-    rate = percent(last_hour.given_up, last_hour.finished)
-    return gettext("%(rate)s of the deliveries of the last hour were given up.") % {"rate": rate}
+    if not last_hour.attempts:
+        return gettext("There were no requests in the last hour.")
+    rate = percent(sum(last_hour.failures.values()), last_hour.attempts)
+    return gettext("%(rate)s of the requests of the last hour failed.") % {"rate": rate}
 
 
 MAX_ENDANGERED = 10
@@ -209,14 +202,13 @@ def overview_for(request: HttpRequest, window: Window) -> Overview:
         due_at = min((each for each in due if each), default=None)
     series = reading.series(window, counted)
     backlog, endangered = _backlog(ids, now - due_at if due_at else timedelta()), _endangered(ids)
-    long_failing = [each for each in endangered if each.since_at <= now - FAILS_AFTER]
     workers = WorkerProcess.objects.running().count() if ids is None else None
     judged = verdict(
         workers=workers,
         overdue=timedelta(seconds=backlog.overdue_seconds),
         last_hour=(series if window is Window.HOUR else reading.series(Window.HOUR, counted)).total,
-        failing=len(long_failing),
-        has_more=len(long_failing) == MAX_ENDANGERED,
+        failing=len(endangered),
+        has_more=len(endangered) == MAX_ENDANGERED,
     )
     return Overview(
         window=window,
