@@ -125,7 +125,7 @@ class DeliveryAttempt(Masked):
         """Whether the URL had passed its verification, and has been that of the active webhook since."""
         webhook = self.delivery.webhook
         is_verified = webhook.status == webhook.Status.ACTIVE and webhook.url == self.url
-        return is_verified and self.started_at is not None and self.started_at >= webhook.status_changed_at
+        return is_verified and self.started_at >= webhook.status_changed_at
 
     @property
     def message_code(self) -> str:
