@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -145,8 +146,28 @@ def test_masked_fields_cannot_be_used_in_a_query(rows, read):
         read(Delivery.objects.for_owner().filter(kind="test"))
 
 
-def test_an_answer_to_a_probe_is_shown_by_its_status_only(alice):
-    send_test_event(make_webhook(alice), EVENT_TYPE)
+def test_an_answer_to_a_test_is_shown_if_the_url_was_verified_before(alice):
+    webhook = make_webhook(alice)
+    send_test_event(webhook, EVENT_TYPE)
+    deliver(500)
+    DeliveryAttempt.objects.update(response_body="No such order.")
+
+    def shown():
+        (attempt,) = Delivery.objects.for_owner().get(kind="test").shown_attempts()
+        return attempt.response_body
+
+    assert shown() == "No such order."
+    after = DeliveryAttempt.objects.get().started_at + timedelta(microseconds=1)
+    Webhook.objects.update(status_changed_at=after)
+    assert shown() == ""
+    Webhook.objects.update(status_changed_at=webhook.created_at, url="https://elsewhere.example.com/")
+    assert shown() == ""
+    Webhook.objects.update(url=webhook.url, status="disabled")
+    assert shown() == ""
+
+
+def test_an_answer_to_a_probe_of_an_unverified_url_is_shown_by_its_status_only(alice):
+    send_test_event(make_webhook(alice, status="pending"), EVENT_TYPE)
     deliver(500)
     DeliveryAttempt.objects.update(response_body="internal", response_headers=[["Server", "x"]], retry_after="9")
 

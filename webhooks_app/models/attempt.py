@@ -106,6 +106,7 @@ class DeliveryAttempt(Masked):
 
     def show_to_owner(self) -> None:
         super().show_to_owner()
+        self.hides_answer = self.delivery.kind in PROBES and not self._went_to_verified_url
         if self.is_masked:
             self.result, self.message, self.duration_ms = UNREACHABLE, UNREACHABLE_MESSAGE, None
             self.peer, self.timings, self.timestamp = "", {}, None
@@ -116,10 +117,15 @@ class DeliveryAttempt(Masked):
         if self.hides_answer and self.result == self.Result.TLS_ERROR:
             self.message = TLS_FAILED
 
+    hides_answer = False
+    """Whether only the status of an answer is shown: an account chooses to which URL a probe is sent."""
+
     @property
-    def hides_answer(self) -> bool:
-        """Whether only the status of an answer is shown: an account chooses to which URL a probe is sent."""
-        return self.is_for_owner and self.delivery.kind in PROBES
+    def _went_to_verified_url(self) -> bool:
+        """Whether the URL had passed its verification, and has been that of the active webhook since."""
+        webhook = self.delivery.webhook
+        is_verified = webhook.status == webhook.Status.ACTIVE and webhook.url == self.url
+        return is_verified and self.started_at is not None and self.started_at >= webhook.status_changed_at
 
     @property
     def message_code(self) -> str:
