@@ -157,7 +157,7 @@ def test_an_answer_to_a_test_is_shown_if_the_url_was_verified_before(alice):
         return attempt.response_body
 
     assert shown() == "No such order."
-    after = DeliveryAttempt.objects.get().started_at + timedelta(microseconds=1)
+    after = DeliveryAttempt.objects.latest("started_at").started_at + timedelta(microseconds=1)
     Webhook.objects.update(status_changed_at=after)
     assert shown() == ""
     Webhook.objects.update(status_changed_at=webhook.created_at, url="https://elsewhere.example.com/")
