@@ -35,6 +35,7 @@ RECORD = [
     "retry_policy",
     "accepted_statuses",
     "order",
+    "recovery",
     "public_keys",
     "previous_secret_until",
     "secret_activates_at",

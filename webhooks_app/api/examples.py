@@ -151,6 +151,7 @@ def _webhook(name: str, condition: dict[str, Any] | None) -> dict[str, Any]:
         "retry_policy": "",
         "accepted_statuses": "200",
         "order": "none",
+        "recovery": "manual",
         "public_keys": [
             {
                 "scheme": "standard-ed25519",

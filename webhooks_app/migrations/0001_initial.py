@@ -11,6 +11,7 @@ import webhooks_app.models.api_key
 import webhooks_app.models.delivery
 import webhooks_app.models.fields
 import webhooks_app.models.replay
+import webhooks_app.models.webhook
 import webhooks_app.models.webhook_secret
 
 
@@ -310,6 +311,19 @@ class Migration(migrations.Migration):
                         help_text="Deliveries that wait for an earlier one are sent when that has succeeded or was given up.",
                         max_length=7,
                         verbose_name="order",
+                    ),
+                ),
+                (
+                    "recovery",
+                    models.CharField(
+                        choices=[
+                            ("manual", "manual: somebody starts it"),
+                            ("automatic", "automatic: missed events are sent again after the failure"),
+                        ],
+                        default=webhooks_app.models.webhook.default_recovery,
+                        help_text="How events that were missed during a failure are recovered. With an order, only by hand.",
+                        max_length=9,
+                        verbose_name="recovery",
                     ),
                 ),
                 (
