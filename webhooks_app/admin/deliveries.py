@@ -114,6 +114,7 @@ SHOWN_IF_SET = {
     "redelivery_link": "redelivery_of_id",
     "replay_link": "replay_id",
     "requested_by": "requested_by_id",
+    "purpose": "purpose",
 }
 """Columns shown by the fields of the page."""
 
@@ -276,8 +277,8 @@ class DeliveryAdmin(DeliveryPage, ExportingAdmin):
         shown = breakable(delivery.event_type, PARTS_OF_TYPE)
         if delivery.event is not None:
             shown = link_to(delivery.event, site=self.admin_site.name, text=shown)
-        is_test = delivery.kind == Delivery.Kind.TEST
-        return format_html("{} ({})", shown, delivery.get_kind_display()) if is_test else shown
+        note = delivery.get_kind_display() if delivery.kind == Delivery.Kind.TEST else delivery.get_purpose_display()
+        return format_html("{} ({})", shown, note) if note else shown
 
     @admin.display(description=_("webhook"))
     def target(self, delivery: Any) -> SafeString:

@@ -34,7 +34,7 @@ from ..pages.confirmations import pending_of_replays
 from ..pages.display import breakable, moment
 from ..pages.filters import moment_field
 from ..pages.forms import REFUSALS, GroupedCheckboxes, as_form_error, event_type_choices
-from ..pages.replays import failing_sentences, latest_of, moved_start, status_in_words
+from ..pages.replays import failing_sentences, latest_of, moved_start, notes_about, status_in_words
 from .actions import ActingAdmin, explaining
 from .display import WideCheckboxes, deliveries_url, link_to, page_of, shown_transcript, shows_deliveries, time_of
 from .export import ExportingAdmin
@@ -192,7 +192,7 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
         return {
             "replay": replay,
             "status_text": status_in_words(replay),
-            "failing": failing_sentences(FailingPeriod.from_json(kept) for kept in replay.failing),
+            "failing": notes_about(replay),
             "latest": latest,
             "is_done": not latest.seconds,
             **self._answer(request, latest.answered),

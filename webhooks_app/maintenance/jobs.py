@@ -28,6 +28,7 @@ from ..protocol.json_data import format_time
 from ..replays.runner import advance
 from .filtering import evaluate_filters
 from .health import take_in, watch
+from .recovery import recover
 from .retention import delete_expired
 from .rollups.folding import TALLIES_AT_A_TIME, Folded, fold
 from .rollups.recent import Recent, pack, restless, sum_up
@@ -254,6 +255,7 @@ JOBS = (
     Job(name="fold", every_seconds=5, run=fold_tallies),
     Job(name="health", every_seconds=60, run=judge_health),
     Job(name="replays", every_seconds=2, run=advance_replays, lost_after_seconds=5),
+    Job(name="recovery", every_seconds=5, run=recover),
     Job(name="filters", every_seconds=2, run=evaluate_filters),
     Job(name="gauges", every_seconds=GAUGE_SECONDS, run=gauge),
     Job(name="recent", every_seconds=RECENT_SECONDS, run=sum_up_recent),

@@ -21,11 +21,12 @@ from ..emission import Operational, emit_operational
 from ..event_types import (
     DELIVERY_GIVEN_UP,
     OPERATIONAL_NAMES,
+    RECOVERY_ENDED,
     WEBHOOK_DISABLED,
     WEBHOOK_FAILING,
     WEBHOOK_RECOVERED,
 )
-from ..models import Delivery, Webhook, WebhookHealth
+from ..models import Delivery, Episode, Webhook, WebhookHealth
 from ..owners import owners
 from ..reasons import code_of
 from ..routing import RoutedEvent, webhooks_for
@@ -73,6 +74,12 @@ def notify_recovered(using: str, recoveries: Sequence[Recovery]) -> None:
         transaction.on_commit(signal, using=using)
         mail_owner("recovered", webhook, using=using, **facts)
     emit_operational(using, happenings)
+
+
+def notify_recovery_ended(webhook: Webhook, episode: Episode, *, recovered: int, given_up: int) -> None:
+    """Report what an automatic recovery has achieved, in the transaction that ends it."""
+    facts = {"failed_since": episode.began_at, "recovered": recovered, "given_up": given_up}
+    emit_operational(_database(webhook), [Operational(RECOVERY_ENDED, webhook.pk, {**_about(webhook), **facts})])
 
 
 def notify_disabled(webhook: Webhook, health: WebhookHealth) -> None:

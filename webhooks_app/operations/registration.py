@@ -20,7 +20,7 @@ from ..conf import (
 )
 from ..database.sql import writing
 from ..filters import COMBINING
-from ..models import QueueEntry, QueueLane, Webhook, WebhookHealth
+from ..models import Episode, QueueEntry, QueueLane, Webhook, WebhookHealth
 from ..models.audit import Action, acting
 from ..models.limits import check_in_flight
 from ..models.own_headers import UNCHANGED, Credentials
@@ -130,6 +130,8 @@ def update_webhook(
                 QueueEntry.objects.using(webhook.alias).evaluate_again(webhook)
             if saved.order != webhook.order:
                 QueueEntry.objects.using(webhook.alias).sort_again(webhook)
+            if webhook.recovers_itself and not saved.recovers_itself:
+                Episode.objects.using(webhook.alias).begin(webhook)
             if saved.url != webhook.url:
                 _verify_again(webhook, actor)
 

@@ -60,6 +60,12 @@ def latest_of(replay: Replay) -> Latest:
     )
 
 
+def notes_about(replay: Replay) -> list[SafeString | str]:
+    """Return sentences about the failures that a replay makes good, and who started it, if that was the service."""
+    own = [gettext("Started by the service: the webhook recovers automatically.")] if replay.recovers_since else []
+    return [*own, *failing_sentences(FailingPeriod.from_json(kept) for kept in replay.failing)]
+
+
 def failing_sentences(periods: Iterable[FailingPeriod]) -> list[SafeString]:
     """Return a sentence for each failing period."""
     ended = gettext("Failing from {began} to {ended}: {number} given up.")

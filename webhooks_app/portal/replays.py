@@ -12,14 +12,13 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.translation import gettext_lazy as _
 
 from ..models import Delivery, Replay
-from ..models.health import FailingPeriod
 from ..models.replay import missing_outcomes
 from ..operations import replays
 from ..operations.rights import REPLAY, VIEW_DELIVERIES
 from ..pages.confirmations import REPLAY as CONFIRMATIONS
 from ..pages.confirmations import Confirmation, pending_of_replays
 from ..pages.filters import moment_field
-from ..pages.replays import failing_sentences, latest_of, moved_start, status_in_words
+from ..pages.replays import failing_sentences, latest_of, moved_start, notes_about, status_in_words
 from ..pages.transcript import transcript
 from .actions import Button
 from .base import AccountPage, ConfirmationPage, WebhookFormPage, redirect
@@ -94,7 +93,7 @@ class ReplayPage(AccountPage):
             is_done=not latest.seconds,
             subject=replay.webhook.url,
             status=status_in_words(replay),
-            notes=failing_sentences(FailingPeriod.from_json(kept) for kept in replay.failing),
+            notes=notes_about(replay),
             latest=latest,
             **self._answer(latest.answered),
             sample=[

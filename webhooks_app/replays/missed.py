@@ -8,11 +8,15 @@ from datetime import datetime, timedelta
 from typing import NamedTuple, TypeAlias
 
 from django.db.models import OuterRef, Subquery
+from django.utils import timezone
 
 from ..conf import known_policies
-from ..models import Delivery, DeliveryAttempt
+from ..models import Delivery, DeliveryAttempt, Replay, Webhook
 from ..models.keyset import MAX_RANGES, Parts, created_within, newest_of_each
 from ..models.problem import Cause
+from ..models.replay import missing_outcomes
+from ..protocol.ids import time_of
+from .planning import MOST_COUNTED, MOST_EVENTS, ONE_TICK, Match, look
 
 MOST_GIVEN_UP = 1200
 """Given-up deliveries that are read, the latest of each webhook."""
@@ -41,6 +45,28 @@ class GivenUp(NamedTuple):
     first_id: str | None
     finished_at: datetime | None
     status: int | None
+
+
+def first_missed(
+    webhook: Webhook, *, since: datetime, recovers_since: datetime | None = None
+) -> tuple[Match | None, datetime | None]:
+    """Return the oldest missed event since then, among the next ``MOST_COUNTED``, and the time of the first other one.
+
+    The time is None if there are no other events. With ``recovers_since``, events do not count that a replay for this
+    failure has already sent.
+    """
+    until = timezone.now() + ONE_TICK
+    draft = Replay(
+        webhook=webhook, since=min(since, until), until=until, states=missing_outcomes(), recovers_since=recovers_since
+    )
+    for _page in range(MOST_COUNTED // MOST_EVENTS):
+        found = look(webhook.alias, draft)
+        if found.matches:
+            return found.matches[0], None
+        if found.is_last:
+            return None, None
+        draft.cursor = found.examined[-1]
+    return None, time_of(draft.cursor)
 
 
 def missed_events(webhook_ids: Sequence[str], since: datetime, *, is_for_owner: bool) -> tuple[MissedByCause, set[str]]:

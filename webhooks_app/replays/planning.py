@@ -69,7 +69,7 @@ class Past(NamedTuple):
     """The state of the newest delivery, or "pending" if any delivery is pending."""
     first_delivery_id: str | None
     own_state: str | None
-    """The state of the newest delivery queued by the replay itself, or None without one."""
+    """The state of the newest delivery queued by the replay itself or its siblings, or None without one."""
 
     def is_wanted_in(self, states: Collection[str]) -> bool:
         if self.own_state is None:
@@ -232,6 +232,7 @@ def _pasts(using: str, replay: Replay, event_ids: Collection[str]) -> dict[str, 
     pasts: dict[str, Past] = {}
     if not event_ids:
         return pasts
+    own_ids = set(replay.siblings().values_list("pk", flat=True))
     rows = Delivery.objects.using(using).filter(
         webhook=replay.webhook_id, event__in=event_ids, kind=Delivery.Kind.EVENT
     )
@@ -242,7 +243,7 @@ def _pasts(using: str, replay: Replay, event_ids: Collection[str]) -> dict[str, 
         pasts[event_id] = Past(
             before.outcome if before.outcome == PENDING else state,
             before.first_delivery_id or delivery_id,
-            state if replay_id == replay.pk else before.own_state,
+            state if replay_id in own_ids else before.own_state,
         )
     return pasts
 
@@ -267,6 +268,7 @@ def plan_replay(
     rate: float | None = None,
     requested_by: Any = None,
     starts_when_counted: bool = False,
+    recovers_since: datetime | None = None,
 ) -> Replay:
     """Save a replay in the caller's transaction, with the webhook locked. It is counted next, and then started.
 
@@ -295,6 +297,7 @@ def plan_replay(
         rate=rate,
         requested_by=requested_by,
         starts_when_counted=starts_when_counted,
+        recovers_since=recovers_since,
     )
     replay.failing = [
         period.as_json() for period in failing_periods(webhook, since=begin) if period.began_at < replay.until
