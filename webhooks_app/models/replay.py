@@ -98,7 +98,9 @@ class Replay(Audited):
     """The reason why each of the ``STEPS`` is refused in other states."""
 
     class Outcome(models.TextChoices):
-        """The outcome of an event at the webhook: the state of its newest delivery, or missed without one."""
+        """The outcome of an event at the webhook: missed without a delivery, succeeded if any delivery has succeeded,
+        or else the state of the newest one.
+        """
 
         MISSED = "missed", _("never queued")
         GIVEN_UP = "given_up", _("given up")
