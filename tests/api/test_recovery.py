@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from webhooks_app.models import AuditEntry, Webhook
+from webhooks_app.models import AuditEntry, Delivery, Webhook
 
-from ..support.rows import EVENT_TYPE, URL, make_webhook
+from ..support.rows import EVENT_TYPE, URL, emit_one, end_deliveries, make_webhook
 
 pytestmark = pytest.mark.django_db
 
@@ -57,3 +57,15 @@ def test_a_host_can_forbid_automatic_recovery(api, alice, settings):
     assert refused.json()["errors"]["recovery"] == ["automatic: not offered. Choose from manual."]
     assert kept["recovery"] == "automatic"
     assert not Webhook.objects.get(pk=webhook.pk).recovers_itself
+
+
+def test_deliveries_of_events_that_are_still_missed_are_listed(api, alice):
+    make_webhook(alice)
+    lost, mended = (emit_one(alice).deliveries.get() for _ in range(2))
+    end_deliveries(state="given_up")
+    again = mended.redeliver()
+    end_deliveries(Delivery.objects.filter(pk=again.pk), state="succeeded")
+
+    found = api.call("GET", "/v1/deliveries?missed=true").json()["results"]
+
+    assert [(each["id"], each["purpose"]) for each in found] == [(lost.pk, None)]

@@ -8,11 +8,11 @@ modules ask this one.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from django.db.models import OuterRef, QuerySet, Subquery
+from django.db.models import Exists, OuterRef, QuerySet, Subquery
 from django.utils import timezone
 
 from ..conf import known_policies
@@ -40,6 +40,7 @@ ROUNDS = 3
 """Rounds of reading. Webhooks with few given-up deliveries leave their share to the others."""
 
 State = Delivery.State
+Rows = TypeVar("Rows", bound=QuerySet[Any])
 
 WAITS = timedelta(hours=1)
 """Time for attempts and in the queue, besides the delays of retries. Longer pauses are not considered."""
@@ -130,6 +131,27 @@ def missed_events(
     found = Counter((each.webhook_id, _cause(each)) for each in missed if not (each.is_masked and is_for_owner))
     never, more = _never_queued(webhooks, since)
     return found + never, unread | more
+
+
+def still_missed(rows: Rows) -> Rows:
+    """Return those of these deliveries whose event is missed."""
+    settled = Delivery.objects.using(rows.db).filter(state__in=(State.PENDING, State.SUCCEEDED)).order_by()
+    failed = rows.filter(kind=Delivery.Kind.EVENT, state__in=Delivery.LISTED_STATES).exclude(state_reason=MISMATCHED)
+    return failed.exclude(
+        Exists(settled.filter(redelivery_of=OuterRef("pk")))
+        | Exists(settled.filter(redelivery_of=OuterRef("redelivery_of")))
+        | Exists(settled.filter(pk=OuterRef("redelivery_of")))
+    )
+
+
+def delivered_instead(deliveries: Iterable[Delivery]) -> dict[str, Delivery]:
+    """Return the latest successful delivery of the same event, by the identifiers of those that failed."""
+    failed = {each.pk: each.redelivery_of_id or each.pk for each in deliveries if each.state in Delivery.LISTED_STATES}
+    if not failed:
+        return {}
+    rows = Delivery.objects.filter(redelivery_of__in=set(failed.values()), state=State.SUCCEEDED).order_by("-pk")
+    by_first = {each.redelivery_of_id: each for each in reversed(rows[:MOST_GIVEN_UP])}
+    return {pk: by_first[first] for pk, first in failed.items() if first in by_first}
 
 
 def _never_queued(webhooks: Sequence[Webhook], since: datetime) -> tuple[MissedByCause, set[str]]:

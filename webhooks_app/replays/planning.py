@@ -251,6 +251,11 @@ def _pasts(using: str, replay: Replay, event_ids: Collection[str]) -> dict[str, 
     return pasts
 
 
+def outcomes_of(replay: Replay, event_ids: Collection[str]) -> dict[str, str]:
+    """Return the outcomes of these events at the webhook, or "pending". Those without a delivery are left out."""
+    return {event_id: past.outcome for event_id, past in _pasts(replay.alias, replay, event_ids).items()}
+
+
 def _weight(outcome: str) -> int:
     """Return the weight of an outcome. The greatest one decides, or the newest of several."""
     return WEIGHTS.get(outcome, 0)
