@@ -208,7 +208,7 @@ def advance_recovery(using: str, webhook_id: str, now: datetime) -> Step | None:
             Replay.objects.using(using).filter(webhook=webhook, recovers_since=episode.began_at).order_by("pk")
         )
         _note_attempt(episode)
-        step, next_step_at = decide(_situation(webhook, episode, replays), now, keep_for=keep_for)
+        step, next_step_at = decide(_situation(webhook, episode, replays, now), now, keep_for=keep_for)
         since = max(episode.missed_from, now - keep_for, webhook.created_at)
         if step is Step.ATTEMPT:
             next_step_at = _attempt(webhook, episode, since, now, next_step_at)
@@ -235,7 +235,7 @@ def _note_attempt(episode: Episode) -> None:
         episode.recovered += state == Delivery.State.SUCCEEDED
 
 
-def _situation(webhook: Webhook, episode: Episode, replays: Sequence[Replay]) -> Situation:
+def _situation(webhook: Webhook, episode: Episode, replays: Sequence[Replay], now: datetime) -> Situation:
     using = webhook.alias
     last = replays[-1] if replays else None
     pending = QueueEntry.objects.using(using).filter(webhook=webhook, kind=Delivery.Kind.EVENT).order_by()
@@ -244,7 +244,7 @@ def _situation(webhook: Webhook, episode: Episode, replays: Sequence[Replay]) ->
         attempts=episode.attempts,
         is_wanted=webhook.recovers_itself and not webhook.is_deleted,
         is_stopped=webhook.status != webhook.Status.ACTIVE or webhook.paused_at is not None,
-        is_failing=is_refusing(webhook),
+        is_failing=is_refusing(webhook, now),
         is_busy=pending.exists(),
         replays=len(replays),
         replay=last.state if last else "",

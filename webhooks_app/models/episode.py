@@ -26,7 +26,7 @@ class EpisodeQuerySet(BaseQuerySet["Episode"]):
             return
         failed_at = health.last_given_up_at or health.failing_since
         episode = Episode.of(webhook.pk, at=failed_at, missed_from=health.missed_from)
-        episode.began_at = health.failing_since
+        episode.began_at = health.given_up_since or health.failing_since
         self.bulk_create([episode], ignore_conflicts=True)
 
 
@@ -93,7 +93,7 @@ class Episode(BaseModel):
         return True
 
 
-def is_refusing(webhook: Webhook) -> bool:
+def is_refusing(webhook: Webhook, now: datetime) -> bool:
     """Return True while the receiver fails, as far as results are folded."""
-    health = WebhookHealth.objects.using(webhook.alias).filter(pk=webhook.pk, failing_since__isnull=False)
+    health = WebhookHealth.objects.using(webhook.alias).failing(now).filter(pk=webhook.pk)
     return health.exists() or Episode.objects.using(webhook.alias).filter(pk=webhook.pk, succeeded_at=None).exists()

@@ -112,7 +112,7 @@ def _send(using: str, replay: Replay, now: datetime) -> float | None:
         replay.save(update_fields=["state", "state_reason"])
         transaction.on_commit(lambda: _log(logging.WARNING, replay), using=using)
         return None
-    if replay.recovers_since is not None and is_refusing(webhook):
+    if replay.recovers_since is not None and is_refusing(webhook, now):
         replay.pause(ReasonText("receiver_fails_again"))
         return None
     is_filtered = webhook.filter is not None
