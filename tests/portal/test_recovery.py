@@ -24,7 +24,7 @@ def replay(amina: Customer) -> Replay:
     """A replay that was planned while the webhook was failing, and has delivered everything since."""
     end_deliveries(Delivery.objects.all(), state="given_up", finished_at=timezone.now())
     since = timezone.now() - timedelta(minutes=5)
-    health, _ = WebhookHealth.objects.update_or_create(webhook=amina.webhook, defaults={"failing_since": since})
+    health, _ = WebhookHealth.objects.update_or_create(webhook=amina.webhook, defaults={"given_up_since": since})
     replay = plan_replay(amina.webhook, since=timezone.now() - timedelta(days=1))
     assert [FailingPeriod.from_json(kept).ended_at for kept in replay.failing] == [None]
     replay.start()
