@@ -87,6 +87,7 @@ class Settings:
     SECRET_OVERLAP_SECONDS: int = 86_400
     SIGNATURES: Sequence[str] = ("native", "standard", "standard-ed25519")
     ORDERS: Sequence[str] = ("none", "webhook", "key")
+    RECOVERIES: Sequence[str] = ("manual", "automatic")
     FILTER_OPERATORS: Sequence[str] = (
         *("$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin"),
         *("$exists", "$startsWith", "$endsWith"),
@@ -99,6 +100,7 @@ class Settings:
     AUTO_DISABLE_MIN_SPAN_HOURS: float = 12.0
     FAILING_NOTICE_MINUTES: float = 15.0
     HEALTH: Mapping[str, float] = MappingProxyType({})
+    RECOVERY_DAYS: float = 3.0
     HEALTH_MAILS: bool = True
     SITE_URL: str = ""
 
@@ -193,6 +195,11 @@ def policy_of_delivery(stored: str) -> BaseRetryPolicy:
 def offered_orders() -> Sequence[str]:
     """Return the orders that a webhook's owner may choose."""
     return tuple(settings.ORDERS)
+
+
+def offered_recoveries() -> Sequence[str]:
+    """Return the kinds of recovery that a webhook's owner may choose, the default first."""
+    return tuple(settings.RECOVERIES)
 
 
 def known_operators() -> Mapping[str, BaseOperator]:

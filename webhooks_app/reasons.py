@@ -145,6 +145,9 @@ TEMPLATES: Mapping[str, str | Counted] = {
     "webhook_was_deleted": gettext_noop("The webhook was deleted."),
     "webhook_was_disabled": gettext_noop("The webhook was disabled. Enable it, then resume."),
     "verification_failed": gettext_noop("The webhook failed its verification. Verify it, then resume."),
+    "receiver_fails_again": gettext_noop(
+        "The receiver fails again. The replay continues by itself after the next success."
+    ),
     # Answers
     "status_not_200_but_2xx": gettext_noop(
         "Answered with status %(status)s. Only status 200 confirms receipt; other 2xx statuses do not."
@@ -423,6 +426,7 @@ DESCRIPTIONS = (
     gettext_noop("A failing webhook has recovered"),
     gettext_noop("A webhook was disabled"),
     gettext_noop("The last attempt of a delivery failed"),
+    gettext_noop("An automatic recovery has ended"),
     gettext_noop("PPT generation"),
     gettext_noop("Generation started"),
     gettext_noop("Generation completed"),

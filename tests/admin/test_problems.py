@@ -11,9 +11,11 @@ from django.conf import settings
 from django.urls import reverse
 from django.utils import timezone
 
-from webhooks_app.models import AuditEntry, Problem, Webhook
+from webhooks_app import emit, registry
+from webhooks_app.models import AuditEntry, Delivery, Problem, Webhook, WebhookHealth
+from webhooks_app.operations import replays
 
-from ..support.rows import make_problem
+from ..support.rows import end_deliveries, make_problem
 from .conftest import Page, shown_messages, shows, text
 from .test_content_security import InlineParts
 
@@ -74,7 +76,7 @@ def test_the_list_and_the_page_show_the_cause_and_the_count(superuser: Page, web
     page = superuser.get("problem", "change", problem.pk)
 
     assert all(shows(shown, words) for words in ("503 Service Unavailable", "12,345", "timeout", webhook.url, "amina"))
-    assert all(shows(page, words) for words in ("503 Service Unavailable", "12,345", "none: every delivery"))
+    assert all(shows(page, words) for words in ("503 Service Unavailable", "12,345", "none: every event was delivered"))
 
 
 @pytest.mark.parametrize(
@@ -134,6 +136,9 @@ def test_buttons_follow_the_state(superuser: Page, webhook: Webhook) -> None:
 
 def test_missed_events_are_recovered_by_a_replay(superuser: Page, webhook: Webhook) -> None:
     problem = make_problem(webhook, missed_from=timezone.now() - timedelta(hours=3))
+    Webhook.objects.update(created_at=timezone.now() - timedelta(days=1))
+    emit("file.deleted", registry.get("file.deleted").example, owner=webhook.owner)
+    end_deliveries(state="given_up")
 
     buttons = superuser.get("problem", "change", problem.pk).context["page_actions"]
     form = superuser.client.get(buttons[-1].url, follow=True)
@@ -143,10 +148,27 @@ def test_missed_events_are_recovered_by_a_replay(superuser: Page, webhook: Webho
     assert shows(form, timezone.localtime(problem.missed_from - timedelta(minutes=5)).strftime("%Y-%m-%dT%H:%M:%S"))
 
 
+def test_deliveries_cancelled_with_their_webhook_are_missed(superuser: Page, webhook: Webhook) -> None:
+    """The webhook got a new URL, which failed its verification. No delivery was given up."""
+    problem = make_problem(webhook, 500)
+    for _ in range(20):
+        emit("file.deleted", registry.get("file.deleted").example, owner=webhook.owner)
+    Delivery.objects.update(last_result="http_status", attempt_count=1)
+    webhook.fail("unreachable")
+    WebhookHealth.objects.create(webhook=webhook)
+
+    page = superuser.get("problem", "change", problem.pk)
+    impact = superuser.get("problem", "impact")
+
+    assert "20 since" in text(page)
+    assert [hit.missed for hit in impact.context["hits"]] == [20]
+    assert replays.count_missed(webhook).number == 20
+
+
 def test_nothing_is_recovered_without_missed_events(superuser: Page, webhook: Webhook) -> None:
     answer = superuser.act("recover", make_problem(webhook))
 
-    assert shown_messages(answer) == ["Select a single problem for which deliveries were given up."]
+    assert shown_messages(answer) == ["Select a single problem whose webhook has missed events."]
 
 
 def test_other_staff_see_and_decide_about_their_own_problems(staff: Any, webhook: Webhook, new_webhook: Any) -> None:

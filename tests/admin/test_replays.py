@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -352,3 +353,31 @@ def test_a_plan_that_begins_later_than_asked_says_so(
 
     found = " ".join(shown_messages(answer))
     assert words in found if words else found == ""
+
+
+def test_after_a_recovery_the_console_shows_it(superuser: Page, webhook: Webhook, missed: Event) -> None:
+    first = Delivery.objects.create(event=missed, webhook=webhook, state="given_up", finished_at=timezone.now())
+    replay = plan_replay(webhook, since=timezone.now() - timedelta(hours=1))
+    replay.start()
+    advance("default", replay.pk, timezone.now())
+    again = Delivery.objects.get(replay=replay)
+    end_deliveries(Delivery.objects.filter(pk=again.pk), state="succeeded", finished_at=timezone.now())
+
+    page = text(superuser.get("replay", "live", replay.pk))
+    listed = superuser.get("delivery", state__exact="given_up")
+    still = superuser.get("delivery", missed="yes").context["cl"].result_list
+
+    assert "Done: 1 of 1 delivered." in page
+    assert "<td>succeeded</td>" in page
+    assert re.search(rf'{again.pk[4:]}[^>]*">delivered ', text(listed))
+    assert [row.pk for row in listed.context["cl"].result_list] == [first.pk]
+    assert list(still) == []
+
+
+def test_a_replay_that_cannot_start_says_so_before_it_counts(superuser: Page, webhook: Webhook) -> None:
+    Webhook.objects.update(status="failed", status_reason="No answer.")
+
+    page = superuser.get("replay", "add", webhook=webhook.pk)
+
+    assert shows(page, "failed its verification")
+    assert webhook.pk in text(page)

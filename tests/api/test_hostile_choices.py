@@ -52,6 +52,7 @@ HOSTILE = {
     ],
     "retry_policy": [*WRONG_TYPES, None, {}, "never mind", "extended ", "EXTENDED", LONG, "a\0b", nested(100)],
     "order": [*WRONG_TYPES, None, {}, "", "newest", "KEY", LONG, "a\0b", nested(100)],
+    "recovery": [*WRONG_TYPES, None, {}, "", "never", "MANUAL", LONG, "a\0b", nested(100)],
     "accepted_statuses": [*WRONG_TYPES, None, {}, "", "204", 200, LONG, "a\0b", nested(100)],
     "signatures": [
         *(5, True, "native", {}, None, [], [5], [None], [[]], [{}], [""], ["quantum"], ["native", 5], ["native", "x"]),

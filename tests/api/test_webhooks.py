@@ -38,6 +38,7 @@ RECORD = [
     "retry_policy",
     "accepted_statuses",
     "order",
+    "recovery",
     "public_keys",
     "previous_secret_until",
     "secret_activates_at",

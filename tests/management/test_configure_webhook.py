@@ -27,6 +27,7 @@ def test_the_choices_are_shown(run: Run, webhook: Webhook) -> None:
         "retry_policy": "",
         "accepted_statuses": "200",
         "order": "none",
+        "recovery": "manual",
         "filter": None,
         "headers": {},
     }

@@ -108,7 +108,7 @@ def test_the_console_shows_the_failing_period(recovered, admin_client):
     progress = admin_client.get(f"/admin/webhooks_app/replay/{replay.pk}/change/")
 
     for shown in (page, progress):
-        assert "Failing from" in shown.text
+        assert "Failed from" in shown.text
         assert "3 given up" in shown.text
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from itertools import product
 from typing import Any
 
 import pytest
@@ -12,8 +13,8 @@ from webhooks_app.models import Delivery, DeliveryAttempt, Webhook
 from webhooks_app.models.problem import Cause
 from webhooks_app.operations.actors import PROJECT
 from webhooks_app.operations.sending import redeliver
-from webhooks_app.protocol.ids import new_id
-from webhooks_app.replays.missed import missed_events
+from webhooks_app.protocol.ids import new_id, new_ordered_id
+from webhooks_app.replays.missed import CANCELLED, NEVER_QUEUED, count_missed, missed_events
 
 from ..support.rows import emit_one, end_deliveries, make_id_older, make_webhook
 
@@ -38,16 +39,23 @@ def give_up(webhook: Webhook, cause: Cause, **facts: Any) -> Delivery:
     return delivery
 
 
+@pytest.fixture
+def webhook(webhook: Webhook) -> Webhook:
+    """A webhook that has not been stopped for long."""
+    Webhook.objects.update(status_changed_at=timezone.now() - timedelta(days=60))
+    webhook.refresh_from_db()
+    return webhook
+
+
 def missed(*webhooks: Webhook, is_for_owner: bool = False) -> dict[tuple[str, Cause], int]:
-    found, unread = missed_events(
-        [each.pk for each in webhooks], timezone.now() - timedelta(hours=1), is_for_owner=is_for_owner
-    )
+    found, unread = missed_events(webhooks, timezone.now() - timedelta(hours=1), is_for_owner=is_for_owner)
     assert unread == set()
     return dict(found)
 
 
 def test_events_are_counted_by_webhook_and_cause(alice: Any, webhook: Webhook) -> None:
     other = make_webhook(alice, *webhook.event_types, url="https://other.example/hooks")
+    other.status_changed_at = webhook.status_changed_at
     for cause in (UNAVAILABLE, UNAVAILABLE, TIMEOUT):
         give_up(webhook, cause)
     give_up(other, TIMEOUT)
@@ -71,3 +79,38 @@ def test_a_hidden_cause_is_left_out_for_the_owner(webhook: Webhook) -> None:
 
     assert missed(webhook) == {(webhook.pk, TIMEOUT): 1}
     assert missed(webhook, is_for_owner=True) == {}
+
+
+STATES = ("pending", "succeeded", "given_up", "cancelled")
+
+
+@pytest.mark.parametrize("states", [(), *product(STATES), *product(STATES, STATES)])
+def test_the_count_of_one_webhook_and_that_of_many_agree(webhook: Webhook, states: tuple[str, ...]) -> None:
+    Webhook.objects.update(status="disabled", status_changed_at=timezone.now())
+    webhook.refresh_from_db()
+    event = emit_one(webhook.owner)
+    first = None
+    for state in states:
+        ended = None if state == "pending" else timezone.now()
+        fields = {"state": state, "finished_at": ended, "redelivery_of": first, "last_result": "timeout"}
+        delivery = Delivery.objects.create(
+            id=new_ordered_id("dlv", timezone.now()), event=event, webhook=webhook, **fields
+        )
+        first = first or delivery
+
+    expected = 0 if {"pending", "succeeded"} & set(states) else 1
+
+    assert count_missed(webhook, since=webhook.created_at).number == expected
+    assert sum(missed(webhook).values()) == expected
+
+
+def test_events_cancelled_with_their_webhook_are_missed(webhook: Webhook) -> None:
+    """A change of the URL that fails its verification."""
+    tried, untried = emit_one(webhook.owner), emit_one(webhook.owner)
+    Delivery.objects.filter(event=tried).update(last_result="timeout", attempt_count=1)
+    webhook.fail("unreachable")
+    never = emit_one(webhook.owner)
+    webhook.refresh_from_db()
+
+    assert missed(webhook) == {(webhook.pk, TIMEOUT): 1, (webhook.pk, CANCELLED): 1, (webhook.pk, NEVER_QUEUED): 1}
+    assert count_missed(webhook, since=webhook.created_at).number == len({tried, untried, never})

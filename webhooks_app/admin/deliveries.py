@@ -31,6 +31,7 @@ from ..pages.display import (
     PARTS_OF_TYPE,
     breakable,
     coloured,
+    delivered_later,
     grouped,
     last_attempts,
     link_to_delivery,
@@ -41,6 +42,7 @@ from ..pages.display import (
 )
 from ..pages.explanation import policy_in_words, waiting_for, why_cancelled
 from ..protocol.ids import order_of_creation
+from ..replays.missed import delivered_instead
 from .actions import ActingAdmin
 from .change_list import KeysetChangeList
 from .display import delivery_urls, link_to, shown_transcript
@@ -51,6 +53,7 @@ from .filters import (
     EventTypeOfDeliveryFilter,
     FinishedFilter,
     KindFilter,
+    MissedFilter,
     OfWebhooksFilter,
     OwnerOfWebhookFilter,
     ReferenceOfEventFilter,
@@ -114,6 +117,7 @@ SHOWN_IF_SET = {
     "redelivery_link": "redelivery_of_id",
     "replay_link": "replay_id",
     "requested_by": "requested_by_id",
+    "purpose": "purpose",
 }
 """Columns shown by the fields of the page."""
 
@@ -144,10 +148,11 @@ class DeliveryChangeList(KeysetChangeList):
             return
         for delivery, hold in zip(self.result_list, holds_of(self.result_list, now=timezone.now()), strict=True):
             delivery.shown_hold = hold
-        last = last_attempts(self.result_list)
+        last, successes = last_attempts(self.result_list), delivered_instead(self.result_list)
         names_owners = knows_owners(request)
         for delivery in self.result_list:
             delivery.last_attempt = last.get(delivery.pk)
+            delivery.delivered_instead = successes.get(delivery.pk)
             if names_owners:
                 delivery.owner_label = account_of(delivery.webhook)
 
@@ -196,6 +201,7 @@ class DeliveryAdmin(DeliveryPage, ExportingAdmin):
     }
     list_filter = (
         ("state", StateFilter),
+        MissedFilter,
         ResultFilter,
         AnswerFilter,
         CreatedFilter,
@@ -276,8 +282,8 @@ class DeliveryAdmin(DeliveryPage, ExportingAdmin):
         shown = breakable(delivery.event_type, PARTS_OF_TYPE)
         if delivery.event is not None:
             shown = link_to(delivery.event, site=self.admin_site.name, text=shown)
-        is_test = delivery.kind == Delivery.Kind.TEST
-        return format_html("{} ({})", shown, delivery.get_kind_display()) if is_test else shown
+        note = delivery.get_kind_display() if delivery.kind == Delivery.Kind.TEST else delivery.get_purpose_display()
+        return format_html("{} ({})", shown, note) if note else shown
 
     @admin.display(description=_("webhook"))
     def target(self, delivery: Any) -> SafeString:
@@ -301,6 +307,10 @@ class DeliveryAdmin(DeliveryPage, ExportingAdmin):
             parts.append(gettext("%(number)d attempts") % {"number": delivery.attempt_count})
         answer = " · ".join(parts)
         state = coloured(delivery.state, state_and_result(delivery))
+        to_delivery = delivery_urls(self.admin_site.name)
+        if instead := delivered_later(getattr(delivery, "delivered_instead", None), url=to_delivery):
+            text = '<span class="webhooks-open">{} · {}</span>'
+            state = format_html(text, state_and_result(delivery), instead)
         return format_html('{}<span class="webhooks-quiet">{}</span>', state, answer) if answer else state
 
     @admin.display(description=_("retry policy"))

@@ -29,6 +29,7 @@ from ..models.status import REQUESTED
 from ..owners import owners
 from ..pages.display import result_in_words
 from ..pages.filters import ANSWER, PERIODS, SPANS, TIMEOUT, PeriodForm, limits_of, moment_field, with_answer
+from ..replays.missed import still_missed
 from ..transport.endpoint import MAX_URL_LENGTH
 from .change_list import CURSOR_VAR
 from .owned import MAX_FOUND, actor_of, found_owners, knows_owners, manages_all, own_ids, visible_event_types
@@ -120,6 +121,19 @@ class ResultFilter(admin.SimpleListFilter):
         deliveries = cast("DeliveryQuerySet", queryset)
         value = self.value()
         return deliveries.with_result(value) if value else queryset
+
+
+class MissedFilter(admin.SimpleListFilter):
+    """Filter failed deliveries by whether their event is still missed."""
+
+    title = _("missed events")
+    parameter_name = "missed"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        return [("yes", _("Still missed"))]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        return still_missed(queryset) if self.value() else queryset
 
 
 class TypedFilter(admin.ListFilter):

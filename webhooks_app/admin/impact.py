@@ -21,7 +21,7 @@ from django.utils.translation import gettext_lazy as _
 
 from ..maintenance.rollups.reading import Window
 from ..models import DeliveryAttempt, Problem, Webhook, WebhookHealth
-from ..models.problem import Cause
+from ..models.problem import UNATTEMPTED, Cause
 from ..owners import owners
 from ..replays.missed import missed_events
 from .display import page_of
@@ -133,9 +133,7 @@ class ImpactPage(OwnedAdmin):
         rows = Webhook.objects.filter(pk__in=causes).select_related("owner", "health").order_by("url")
         given_up = {webhook: _given_up_in(window, webhook) for webhook in rows}
         most_first = sorted(given_up, key=lambda webhook: -given_up[webhook])
-        missed, more = missed_events(
-            [webhook.pk for webhook in most_first], _since(window), is_for_owner=not manages_all(request)
-        )
+        missed, more = missed_events(most_first, _since(window), is_for_owner=not manages_all(request))
         of_webhook: defaultdict[str, dict[Cause, int]] = defaultdict(dict)
         for (pk, cause), number in missed.items():
             if is_meant(wanted, cause):
@@ -178,7 +176,9 @@ def _given_up_in(window: Window, webhook: Webhook) -> int:
 
 
 def _of_cause(cause: Cause, window: Window) -> Hit:
-    query = {"answer": cause.code} if cause.code else {"result": cause.result}
+    query: dict[str, Any] = {"answer": cause.code} if cause.code else {"result": cause.result}
+    if cause.result in UNATTEMPTED:
+        query = {}
     return Hit(name=str(cause), url=f"?{urlencode({'window': window.value, **query})}")
 
 

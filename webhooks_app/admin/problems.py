@@ -20,11 +20,12 @@ from django.utils.translation import gettext_lazy as _
 from ..models import Problem, Webhook
 from ..models.keyset import WHOLE, Parts
 from ..models.problem import UNRESOLVED
-from ..operations import problems
+from ..operations import problems, replays
 from ..operations.rights import HANDLE_PROBLEM, REPLAY
 from ..pages.confirmations import PROBLEM
 from ..pages.display import MAX_URL, NO_VALUE, breakable, grouped, moment
 from ..pages.filters import PERIODS, TIMEOUT, limits_of
+from ..replays.missed import Missed
 from ..replays.planning import MARGIN
 from .actions import ActingAdmin
 from .display import deliveries_url, link_to, shows_deliveries
@@ -166,7 +167,7 @@ class ProblemAdmin(ImpactPage, ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
 
     def offers(self, item: Problem, action: str) -> bool:
         if action == "recover":
-            return item.missed_from is not None and not item.webhook.is_deleted
+            return not item.webhook.is_deleted and self._missed(item).number > 0
         return item.state in VERBS[action]
 
     # Columns and fields
@@ -213,9 +214,20 @@ class ProblemAdmin(ImpactPage, ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
 
     @admin.display(description=_("missed events"))
     def missed(self, problem: Problem) -> SafeString | str:
-        if problem.missed_from is None:
-            return gettext("none: every delivery is still attempted, or succeeded later")
-        return format_html(gettext("since {moment}"), moment=moment(problem.missed_from))
+        found = self._missed(problem)
+        if not found.number:
+            return gettext("none: every event was delivered, or is still attempted")
+        text = gettext("at least {number} since {moment}") if found.has_more else gettext("{number} since {moment}")
+        return format_html(text, number=grouped(found.number), moment=moment(found.since))
+
+    def _missed(self, problem: Problem) -> Missed:
+        """Return the events that the webhook has missed since the problem began, whatever their causes are."""
+        found: Missed | None = getattr(problem, "missed_events", None)
+        if found is None:
+            since = min(problem.missed_from or problem.opened_at, problem.opened_at) - MARGIN
+            found = replays.count_missed(problem.webhook, since=since)
+            problem.missed_events = found  # type: ignore[attr-defined] # several parts of the page ask
+        return found
 
     @admin.display(description=_("deliveries"))
     def deliveries(self, problem: Problem) -> SafeString:
@@ -258,10 +270,10 @@ class ProblemAdmin(ImpactPage, ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
         """Redirect to the replay form, filled in for the events that have not succeeded since."""
         problem = queryset.first()
         if problem is None or queryset.count() > 1 or not self.offers(problem, "recover"):
-            refusal = gettext("Select a single problem for which deliveries were given up.")
+            refusal = gettext("Select a single problem whose webhook has missed events.")
             self.message_user(request, refusal, messages.ERROR)
             return None
-        since = timezone.localtime(problem.missed_from - MARGIN).strftime("%Y-%m-%dT%H:%M:%S")
+        since = timezone.localtime(self._missed(problem).since).strftime("%Y-%m-%dT%H:%M:%S")
         query = {"webhook": problem.webhook_id, "since": since}
         return HttpResponseRedirect(
             reverse("admin:webhooks_app_replay_add", current_app=self.admin_site.name, query=query)

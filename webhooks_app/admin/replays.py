@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -24,7 +23,6 @@ from django.utils.translation import gettext_lazy as _
 
 from ..event_types import EventTypeRegistry
 from ..models import Delivery, Event, Replay, Webhook
-from ..models.health import FailingPeriod
 from ..models.limits import MAX_RATE
 from ..models.replay import LEAST_RATE, missing_outcomes
 from ..operations import replays
@@ -34,7 +32,15 @@ from ..pages.confirmations import pending_of_replays
 from ..pages.display import breakable, moment
 from ..pages.filters import moment_field
 from ..pages.forms import REFUSALS, GroupedCheckboxes, as_form_error, event_type_choices
-from ..pages.replays import failing_sentences, latest_of, moved_start, status_in_words
+from ..pages.replays import (
+    failing_sentences,
+    latest_of,
+    moved_start,
+    notes_about,
+    sample_of,
+    status_in_words,
+    why_not_startable,
+)
 from .actions import ActingAdmin, explaining
 from .display import WideCheckboxes, deliveries_url, link_to, page_of, shown_transcript, shows_deliveries, time_of
 from .export import ExportingAdmin
@@ -158,8 +164,17 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
             if moved := moved_start(replay, form.cleaned_data["since"]):
                 self.message_user(request, moved, messages.WARNING)
             return HttpResponseRedirect(self.page_url(replay))
-        failing = failing_sentences(_failures(webhooks, request.GET.get("webhook", "")))
-        return page_of(self, request, "replay/plan", title=gettext("Replay events"), form=form, failing=failing)
+        webhook = webhooks.filter(pk=request.GET.get("webhook", "")).first()
+        return page_of(
+            self,
+            request,
+            "replay/plan",
+            title=gettext("Replay events"),
+            form=form,
+            failing=failing_sentences(replays.failures_of(webhook)) if webhook else [],
+            warning=why_not_startable(webhook) if webhook else "",
+            webhook=link_to(webhook, site=self.admin_site.name) if webhook else "",
+        )
 
     def _plan(self, request: HttpRequest, form: ReplayForm) -> Replay | None:
         try:
@@ -191,12 +206,12 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
         deliveries = deliveries_url(site=self.admin_site.name, q=replay.pk)
         return {
             "replay": replay,
-            "status_text": status_in_words(replay),
-            "failing": failing_sentences(FailingPeriod.from_json(kept) for kept in replay.failing),
+            "status_text": status_in_words(replay, latest),
+            "failing": notes_about(replay),
             "latest": latest,
             "is_done": not latest.seconds,
             **self._answer(request, latest.answered),
-            "sample": [self._sampled(request, each) for each in replay.sample],
+            "sample": [self._sampled(request, each) for each in sample_of(replay)],
             "steering": self.buttons(request, replay),
             "deliveries_url": deliveries if replay.started_at and shows_deliveries(request) else "",
         }
@@ -210,14 +225,14 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
         attempts = shown_transcript(request, delivery, site=self.admin_site.name)
         return {"answered": link_to(delivery, site=self.admin_site.name), "attempts": attempts[-1:]}
 
-    def _sampled(self, request: HttpRequest, found: dict[str, str]) -> dict[str, Any]:
+    def _sampled(self, request: HttpRequest, found: dict[str, Any]) -> dict[str, Any]:
         event: SafeString | str = found["event_id"]
         if request.user.has_perm("webhooks_app.view_event"):
             event = link_to(Event(id=event), site=self.admin_site.name)
         return {
-            "created": moment(datetime.fromisoformat(found["created"])),
+            "created": moment(found["created"]),
             "type": found["type"],
-            "outcome": dict(Replay.Outcome.choices).get(found["state"], found["state"]),
+            "outcome": found["outcome"],
             "event": event,
         }
 
@@ -284,11 +299,6 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
 
     def described(self, item: Replay) -> str:
         return f"{item.webhook.url} ({item.pk})"
-
-
-def _failures(webhooks: QuerySet[Webhook], webhook_id: str) -> list[FailingPeriod]:
-    webhook = webhooks.filter(pk=webhook_id).first()
-    return replays.failures_of(webhook) if webhook is not None else []
 
 
 class MissedEvents(ActingAdmin):
@@ -363,7 +373,7 @@ def _what_happened(replay: Replay) -> str:
     if replay.state == Replay.State.COUNTING:
         return gettext("The missed events are still being counted. They are sent when that is done.")
     if replay.state == Replay.State.DONE and not replay.matched:
-        return status_in_words(replay)
+        return status_in_words(replay, latest_of(replay))
     return gettext("Started to send the missed events.")
 
 

@@ -60,7 +60,7 @@ SHOWN = ("secret_state", "previous_secret_until", "public_keys", "next_slot_at")
 BASIC = ("url", "description", "audience", "owner", "owner_name", "event_types")
 FILTER = ("filter",)
 DELIVERY = (
-    *("retry_policy", "accepted_statuses", "order", "retry_notices"),
+    *("retry_policy", "accepted_statuses", "order", "recovery", "retry_notices"),
     *("max_in_flight", "rate_limit", "next_slot_at"),
 )
 SECURITY = (

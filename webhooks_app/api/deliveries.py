@@ -108,6 +108,12 @@ class DeliverySerializer(serializers.Serializer[Delivery]):
         source="redelivery_of_id", allow_null=True, help_text="The first delivery of the event, if this is another one."
     )
     replay_id = serializers.CharField(allow_null=True, help_text="The replay that queued it, if any.")
+    purpose = serializers.ChoiceField(
+        choices=Delivery.Purpose.choices,
+        allow_null=True,
+        help_text="`recovery` for a recovery attempt: a missed event, sent again with a single request to see whether "
+        "the receiver answers. Null for all others.",
+    )
 
 
 class AttemptSerializer(serializers.Serializer[DeliveryAttempt]):

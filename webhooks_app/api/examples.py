@@ -152,6 +152,7 @@ def _webhook(name: str, condition: dict[str, Any] | None) -> dict[str, Any]:
         "retry_policy": "",
         "accepted_statuses": "200",
         "order": "none",
+        "recovery": "manual",
         "public_keys": [
             {
                 "scheme": "standard-ed25519",
@@ -185,6 +186,7 @@ def _delivery(name: str) -> dict[str, Any]:
         "finished_at": "2026-01-31T12:00:02.060718Z",
         "redelivery_of": None,
         "replay_id": None,
+        "purpose": None,
     }
 
 
@@ -213,6 +215,7 @@ def _replay(name: str) -> dict[str, Any]:
                 "state": "missed",
             }
         ],
+        "recovers_since": None,
         "created": "2026-01-31T12:00:00.000000Z",
         "started_at": None,
         "finished_at": None,

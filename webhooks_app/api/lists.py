@@ -28,6 +28,7 @@ from ..models.disclosure import UNREACHABLE
 from ..models.keyset import CURSOR_PATTERN, HORIZON, WHOLE, Bounds, Cursor, Parts, created_within, read_page
 from ..models.standing import Standing, conditions
 from ..protocol.json_data import EARLIEST, LATEST
+from ..replays.missed import still_missed
 from ..routing import subscribed_to
 from .fields import parse_moment
 
@@ -171,6 +172,12 @@ class DeliveryFilter(BoundedFilterSet):
         help_text="Only deliveries whose last attempt had this result.",
     )
 
+    missed = django_filters.ChoiceFilter(
+        method="still_missed",
+        choices=[("true", "true")],
+        help_text="`true` for given-up and cancelled deliveries whose event is still missed: it was neither delivered "
+        "otherwise, nor will be attempted.",
+    )
     created_after = CreatedFilter(
         field_name="created_at", lookup_expr="gte", help_text="Created at this time or later."
     )
@@ -193,6 +200,9 @@ class DeliveryFilter(BoundedFilterSet):
     def with_result(self, queryset: Any, name: str, value: str) -> QuerySet[Delivery]:
         found: QuerySet[Delivery] = queryset.with_result(value)
         return found
+
+    def still_missed(self, queryset: QuerySet[Delivery], name: str, value: str) -> QuerySet[Delivery]:
+        return still_missed(queryset)
 
     def referring(self, queryset: QuerySet[Delivery], name: str, value: str) -> QuerySet[Delivery]:
         return queryset.filter(event__in=EventReference.newest_events(value, [self.owner.pk]))

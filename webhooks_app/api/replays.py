@@ -121,6 +121,10 @@ class ReplaySerializer(serializers.Serializer[Replay]):
         many=True, help_text="Failing periods of the webhook at the time of planning, the latest last."
     )
     sample = SampleSerializer(many=True, help_text="The first of the events found.")
+    recovers_since = MomentField(
+        allow_null=True,
+        help_text="Start of the failure, if the service started the replay itself to recover from it; null otherwise.",
+    )
     created = MomentField(source="created_at")
     started_at = MomentField(allow_null=True)
     finished_at = MomentField(allow_null=True)

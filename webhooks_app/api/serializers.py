@@ -16,7 +16,7 @@ from ..models.audit import Action, Via
 from ..models.limits import MAX_EVENT_TYPES, MAX_RATE, MAX_SECRET_OVERLAP, MAX_SIGNATURES, MIN_RATE, most_in_flight
 from ..models.own_headers import REDACTED
 from ..models.standing import Standing, health_of, healths_of
-from ..models.webhook import Order
+from ..models.webhook import Order, Recovery
 from ..operations.rotation import warning_about_key
 from ..owners import event_types_for
 from ..pages.display import as_text
@@ -129,6 +129,7 @@ class WebhookSerializer(serializers.Serializer[Webhook]):
     retry_policy = serializers.CharField()
     accepted_statuses = serializers.ChoiceField(choices=Webhook.AcceptedStatuses.choices)
     order = serializers.ChoiceField(choices=Order.choices)
+    recovery = serializers.ChoiceField(choices=Recovery.choices)
     public_keys = PublicKeySerializer(
         many=True, help_text="Keys that verify asymmetric signatures; two per scheme during the overlap of a rotation."
     )
@@ -202,6 +203,7 @@ class OfferSerializer(serializers.Serializer[Any]):
     retry_policies = OfferedPolicySerializer(many=True)
     accepted_statuses = serializers.ListField(child=serializers.CharField())
     orders = serializers.ListField(child=serializers.CharField())
+    recoveries = serializers.ListField(child=serializers.CharField(), help_text="The first is the default.")
     filter_operators = serializers.ListField(child=serializers.CharField())
 
 
@@ -320,6 +322,12 @@ class SettableFields(BodySerializer[Webhook]):
         choices=Order.choices,
         help_text="Deliveries to send one after another: `none`, all of the `webhook`, or those of events with the "
         "same ordering `key`.",
+    )
+    recovery = OptionField(
+        required=False,
+        choices=Recovery.choices,
+        help_text="Whether events that were missed during a failure are sent again `automatic`ally once the receiver "
+        "answers, or on request (`manual`). With an order, only `manual`.",
     )
 
     def get_fields(self) -> dict[str, Any]:

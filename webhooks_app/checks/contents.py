@@ -20,7 +20,7 @@ from ..event_types import registry
 from ..filters import FILTER_OPERATORS
 from ..implementations import Implementations
 from ..models.health import Thresholds
-from ..models.webhook import Order
+from ..models.webhook import Order, Recovery
 from ..owners import OWNERS, owner_model
 from ..retry import RETRY_POLICIES
 from ..signatures import SIGNATURES
@@ -163,6 +163,21 @@ def _orders(name: str, orders: Sequence[str]) -> Iterator[checks.CheckMessage]:
         yield checks.Error(problem % {"name": name, "order": order}, hint=hint, id="webhooks_app.E025")
 
 
+def _recoveries(name: str, recoveries: Sequence[str]) -> Iterator[checks.CheckMessage]:
+    hint = gettext("Choose from %(names)s.") % {"names": ", ".join(Recovery.values)}
+    if unknown := [recovery for recovery in recoveries if recovery not in Recovery.values]:
+        problem = gettext("%(name)s has an unknown recovery, '%(recovery)s'.")
+        found = problem % {"name": name, "recovery": short(unknown[0])}
+        yield checks.Error(found, hint=hint, id="webhooks_app.E041")
+    elif len(set(recoveries)) < len(recoveries):
+        yield checks.Error(
+            gettext("%(name)s contains a recovery twice.") % {"name": name}, hint=hint, id="webhooks_app.E041"
+        )
+    elif Recovery.MANUAL not in recoveries:
+        hint = gettext("Add manual. Webhooks with an order need it.")
+        yield checks.Error(gettext("%(name)s lacks manual.") % {"name": name}, hint=hint, id="webhooks_app.E041")
+
+
 def _rate(name: str, rate: str) -> Iterator[checks.CheckMessage]:
     number, _, period = rate.partition("/")
     is_number = number.isascii() and number.isdigit() and len(number) <= MAX_RATE_DIGITS
@@ -252,6 +267,7 @@ CONTENT_CHECKS: Mapping[str, Check] = {
     "REFUSED_NETWORKS": _networks,
     "ENCRYPTION_KEYS": _encryption_keys,
     "ORDERS": _orders,
+    "RECOVERIES": _recoveries,
     "EGRESS_PROXY": _egress_proxy,
     "CA_BUNDLE": _ca_bundle,
     "API_RATE": _rate,

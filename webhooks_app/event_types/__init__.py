@@ -8,6 +8,7 @@ from .operational import INTERNAL_EVENT_TYPES as INTERNAL_EVENT_TYPES
 from .operational import INTERNAL_NAMES as INTERNAL_NAMES
 from .operational import OPERATIONAL_EVENT_TYPES as OPERATIONAL_EVENT_TYPES
 from .operational import OPERATIONAL_NAMES as OPERATIONAL_NAMES
+from .operational import RECOVERY_ENDED as RECOVERY_ENDED
 from .operational import RETRY_NOTICE as RETRY_NOTICE
 from .operational import VERIFICATION as VERIFICATION
 from .operational import WEBHOOK_DISABLED as WEBHOOK_DISABLED

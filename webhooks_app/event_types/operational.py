@@ -117,6 +117,17 @@ class WebhookDisabledData(EventData):
     disabled_at: UtcTime = Field(description="Time at which it was disabled.")
 
 
+class RecoveryEndedData(EventData):
+    """The end of an automatic recovery: the missed events were sent again, or are too old for it."""
+
+    webhook_id: WebhookId
+    url: Url
+    owner: OwnerId = None
+    failed_since: UtcTime = Field(description="Time of the first delivery given up in the failure.")
+    recovered: int = Field(ge=0, description="Number of missed events that were delivered.")
+    given_up: int = Field(ge=0, description="Number of missed events that were sent again, but given up again.")
+
+
 class DeliveryGivenUpData(EventData):
     """A delivery whose last attempt failed."""
 
@@ -173,6 +184,14 @@ WEBHOOK_DISABLED = EventType(
     },
     operational=True,
 )
+RECOVERY_ENDED = EventType(
+    name="webhook.recovery_ended",
+    group=_GROUP,
+    description="An automatic recovery has ended",
+    data_model=RecoveryEndedData,
+    example={**_WEBHOOK, "failed_since": "2026-01-29T00:00:00.123456Z", "recovered": 56, "given_up": 1},
+    operational=True,
+)
 DELIVERY_GIVEN_UP = EventType(
     name="delivery.given_up",
     group=_GROUP,
@@ -189,5 +208,8 @@ DELIVERY_GIVEN_UP = EventType(
     operational=True,
 )
 
-OPERATIONAL_EVENT_TYPES = (WEBHOOK_FAILING, WEBHOOK_RECOVERED, WEBHOOK_DISABLED, DELIVERY_GIVEN_UP)
+OPERATIONAL_EVENT_TYPES = (
+    *(WEBHOOK_FAILING, WEBHOOK_RECOVERED, WEBHOOK_DISABLED),
+    *(RECOVERY_ENDED, DELIVERY_GIVEN_UP),
+)
 OPERATIONAL_NAMES = frozenset(event_type.name for event_type in OPERATIONAL_EVENT_TYPES)

@@ -20,6 +20,7 @@ from ..models.health import CLEARED, FailingPeriod
 from ..reasons import ReasonText
 from .notifications import emit_given_up, notify_disabled, notify_failing, notify_recovered
 from .problems import note_results
+from .recovery import note_missed
 from .rollups.folding import Folded, TalliedWebhook, read
 
 logger = logging.getLogger("webhooks_app.health")
@@ -195,6 +196,7 @@ def take_in(using: str, folded: Folded) -> None:
     """
     note_results(using, folded.webhooks)
     notify_recovered(using, update_states(using, folded.webhooks))
+    note_missed(using, folded.webhooks)
     emit_given_up(using, folded.given_up)
 
 

@@ -30,6 +30,7 @@ from .announcements import announce_expiry, announce_failing, announce_stopped
 from .filtering import evaluate_filters
 from .health import take_in, watch
 from .mailing import send_due
+from .recovery import recover
 from .retention import delete_expired
 from .rollups.folding import TALLIES_AT_A_TIME, Folded, fold
 from .rollups.recent import Recent, pack, restless, sum_up
@@ -272,6 +273,7 @@ JOBS = (
     Job(name="announcements", every_seconds=60, run=make_announcements),
     Job(name="mails", every_seconds=60, run=send_mails),
     Job(name="replays", every_seconds=2, run=advance_replays, lost_after_seconds=5),
+    Job(name="recovery", every_seconds=5, run=recover),
     Job(name="filters", every_seconds=2, run=evaluate_filters),
     Job(name="gauges", every_seconds=GAUGE_SECONDS, run=gauge),
     Job(name="recent", every_seconds=RECENT_SECONDS, run=sum_up_recent),

@@ -16,11 +16,12 @@ from ..emission import Operational, emit_operational
 from ..event_types import (
     DELIVERY_GIVEN_UP,
     OPERATIONAL_NAMES,
+    RECOVERY_ENDED,
     WEBHOOK_DISABLED,
     WEBHOOK_FAILING,
     WEBHOOK_RECOVERED,
 )
-from ..models import Announcement, Delivery, DeliveryAttempt, QueueEntry, Webhook, WebhookHealth
+from ..models import Announcement, Delivery, DeliveryAttempt, Episode, QueueEntry, Webhook, WebhookHealth
 from ..models.disclosure import UNREACHABLE, masks
 from ..models.problem import Cause
 from ..models.status import DeliveryKind
@@ -80,6 +81,12 @@ def notify_recovered(using: str, recoveries: Sequence[Recovery]) -> None:
         announcements.append(announcement(Kind.RECOVERED, at, since=since, webhook=webhook, given_up=recovery.given_up))
     announce(using, announcements)
     emit_operational(using, happenings)
+
+
+def notify_recovery_ended(webhook: Webhook, episode: Episode, *, recovered: int, given_up: int) -> None:
+    """Report what an automatic recovery has achieved, in the transaction that ends it."""
+    facts = {"failed_since": episode.began_at, "recovered": recovered, "given_up": given_up}
+    emit_operational(_database(webhook), [Operational(RECOVERY_ENDED, webhook.pk, {**_about(webhook), **facts})])
 
 
 def notify_disabled(webhook: Webhook, health: WebhookHealth, now: datetime) -> None:

@@ -11,6 +11,7 @@ import webhooks_app.models.api_key
 import webhooks_app.models.delivery
 import webhooks_app.models.fields
 import webhooks_app.models.replay
+import webhooks_app.models.webhook
 import webhooks_app.models.webhook_secret
 
 
@@ -144,6 +145,16 @@ class Migration(migrations.Migration):
                         related_name="+",
                         to=settings.AUTH_USER_MODEL,
                         verbose_name="requested by",
+                    ),
+                ),
+                (
+                    "purpose",
+                    webhooks_app.models.fields.LooseCharField(
+                        choices=[("recovery", "recovery attempt")],
+                        editable=False,
+                        max_length=10,
+                        null=True,
+                        verbose_name="purpose",
                     ),
                 ),
             ],
@@ -312,6 +323,19 @@ class Migration(migrations.Migration):
                         help_text="Deliveries that wait for an earlier one are sent when that has succeeded or was given up.",
                         max_length=7,
                         verbose_name="order",
+                    ),
+                ),
+                (
+                    "recovery",
+                    models.CharField(
+                        choices=[
+                            ("manual", "manual: somebody starts it"),
+                            ("automatic", "automatic: missed events are sent again after the failure"),
+                        ],
+                        default=webhooks_app.models.webhook.default_recovery,
+                        help_text="How events that were missed during a failure are recovered. With an order, only by hand.",
+                        max_length=9,
+                        verbose_name="recovery",
                     ),
                 ),
                 (
@@ -814,6 +838,72 @@ class Migration(migrations.Migration):
                 "default_permissions": (),
             },
         ),
+        migrations.CreateModel(
+            name="Episode",
+            fields=[
+                (
+                    "webhook",
+                    models.OneToOneField(
+                        db_constraint=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        primary_key=True,
+                        related_name="episode",
+                        serialize=False,
+                        to="webhooks_app.webhook",
+                        verbose_name="webhook",
+                    ),
+                ),
+                (
+                    "began_at",
+                    models.DateTimeField(help_text="When the first delivery was given up.", verbose_name="began"),
+                ),
+                (
+                    "missed_from",
+                    models.DateTimeField(
+                        help_text="Creation time of the oldest missed event.", verbose_name="missed from"
+                    ),
+                ),
+                (
+                    "failed_at",
+                    models.DateTimeField(help_text="When the last delivery was given up.", verbose_name="last failure"),
+                ),
+                (
+                    "succeeded_at",
+                    models.DateTimeField(
+                        help_text="When the first delivery after that succeeded.",
+                        null=True,
+                        verbose_name="first success",
+                    ),
+                ),
+                (
+                    "attempts",
+                    models.PositiveSmallIntegerField(
+                        default=0,
+                        help_text="Recovery attempts since the last success.",
+                        verbose_name="recovery attempts",
+                    ),
+                ),
+                (
+                    "last_attempt",
+                    models.CharField(blank=True, max_length=40, verbose_name="last recovery attempt"),
+                ),
+                (
+                    "recovered",
+                    models.PositiveSmallIntegerField(
+                        default=0, help_text="Recovery attempts that succeeded.", verbose_name="recovered"
+                    ),
+                ),
+                (
+                    "next_step_at",
+                    models.DateTimeField(default=webhooks_app.database.clock.now, verbose_name="next step"),
+                ),
+            ],
+            options={
+                "verbose_name": "episode",
+                "verbose_name_plural": "episodes",
+                "default_permissions": (),
+            },
+        ),
         migrations.AddField(
             model_name="delivery",
             name="webhook",
@@ -903,6 +993,15 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("starts_when_counted", models.BooleanField(default=False, editable=False)),
+                (
+                    "recovers_since",
+                    models.DateTimeField(
+                        editable=False,
+                        help_text="Start of the failure that the service recovers with it. Empty if somebody planned it.",
+                        null=True,
+                        verbose_name="recovers since",
+                    ),
+                ),
                 ("started_at", models.DateTimeField(editable=False, null=True, verbose_name="started")),
                 ("finished_at", models.DateTimeField(editable=False, null=True, verbose_name="finished")),
                 (
@@ -1390,6 +1489,10 @@ class Migration(migrations.Migration):
                 only=models.Q(("body", ""), _negated=True),
                 otherwise=("created_at",),
             ),
+        ),
+        migrations.AddIndex(
+            model_name="episode",
+            index=models.Index(fields=["next_step_at"], name="webhooks_episode_next_step"),
         ),
         migrations.AddIndex(
             model_name="webhookhealth",

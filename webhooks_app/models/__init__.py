@@ -5,6 +5,7 @@ from .api_key import ApiKey
 from .attempt import DeliveryAttempt
 from .audit import AuditEntry
 from .delivery import Delivery
+from .episode import Episode
 from .event import Event, EventReference, IdempotencyKey, StoredAnswer
 from .health import RecentResults, WebhookHealth
 from .lane import QueueLane
@@ -24,6 +25,7 @@ __all__ = [
     "AuditEntry",
     "Delivery",
     "DeliveryAttempt",
+    "Episode",
     "Event",
     "EventReference",
     "IdempotencyKey",

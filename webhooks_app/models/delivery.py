@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from django.conf import settings as django_settings
@@ -38,6 +39,9 @@ RECOVERABLE = ("webhook_disabled", "webhook_failed")
 
 MISMATCHED = "filtered"
 """Reason of cancellation if the filter, evaluated after the emission, does not match."""
+
+
+NO_FIELDS: Mapping[str, Any] = MappingProxyType({})
 
 
 def default_max_attempts() -> int:
@@ -172,6 +176,11 @@ class Delivery(Masked):
         GIVEN_UP = "given_up", _("given up")
         CANCELLED = "cancelled", _("cancelled")
 
+    class Purpose(models.TextChoices):
+        """The reason for a delivery that nobody requested."""
+
+        RECOVERY_ATTEMPT = "recovery", _("recovery attempt")
+
     id = IdField(prefix="dlv")
     event = models.ForeignKey(
         Event,
@@ -256,6 +265,10 @@ class Delivery(Masked):
         related_name="deliveries",
         db_constraint=False,  # inserted while its replay's row is locked
         db_index=False,
+    )
+
+    purpose = LooseCharField(  # null costs nothing
+        _("purpose"), max_length=10, null=True, choices=Purpose.choices, editable=False
     )
 
     objects = DeliveryQuerySet.as_manager()  # type: ignore[misc]
@@ -366,8 +379,10 @@ class Delivery(Masked):
             self.webhook.require_sendable()
 
     @atomic
-    def redeliver(self, requested_by: Any = None) -> Delivery:
+    def redeliver(self, requested_by: Any = None, fields: Mapping[str, Any] = NO_FIELDS) -> Delivery:
         """Create another delivery of the same event, linked to the first one. The caller has locked the webhook.
+
+        ``fields`` are values of the new delivery that differ from those of other redeliveries.
 
         Raise WebhookStateError for a stopped webhook, and for an event without a stored body. A delivery to a paused
         webhook is held. A test to a paused webhook is refused, because its sender expects a result.
@@ -385,6 +400,7 @@ class Delivery(Masked):
             kind=self.kind,
             redelivery_of_id=self.redelivery_of_id or self.pk,
             requested_by=requested_by,
+            **fields,
         )
         AuditEntry.objects.write(
             Action.DELIVERY_REDELIVERED,

@@ -8,7 +8,7 @@ from http import HTTPStatus
 from typing import Any, NamedTuple, Self
 
 from django.db import connections, models
-from django.utils.translation import gettext
+from django.utils.translation import gettext, gettext_noop
 from django.utils.translation import gettext_lazy as _
 
 from ..database.sql import upsert
@@ -37,6 +37,8 @@ class Cause(NamedTuple):
 
     def __str__(self) -> str:
         """Return the status in words, such as ``503 Service Unavailable``, or the result if there is no status."""
+        if self.result in UNATTEMPTED:
+            return gettext(UNATTEMPTED[self.result])
         if not self.code:
             return str(dict(DeliveryAttempt.Result.choices).get(self.result, self.result))
         if self.code in STATUSES:
@@ -45,6 +47,12 @@ class Cause(NamedTuple):
 
 
 STATUSES = frozenset(HTTPStatus)
+
+UNATTEMPTED = {
+    "cancelled": gettext_noop("Cancelled before an attempt"),
+    "missed": gettext_noop("Not queued, because the webhook was stopped"),
+}
+"""The causes of events that were missed without an attempt."""
 
 
 class ProblemQuerySet(BaseQuerySet["Problem"]):

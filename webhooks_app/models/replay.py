@@ -98,7 +98,9 @@ class Replay(Audited):
     """The reason why each of the ``STEPS`` is refused in other states."""
 
     class Outcome(models.TextChoices):
-        """The outcome of an event at the webhook: the state of its newest delivery, or missed without one."""
+        """The outcome of an event at the webhook: missed without a delivery, succeeded if any delivery has succeeded,
+        or else the state of the newest one.
+        """
 
         MISSED = "missed", _("never queued")
         GIVEN_UP = "given_up", _("given up")
@@ -151,6 +153,12 @@ class Replay(Audited):
     created_at = models.DateTimeField(_("created"), default=now, editable=False)
     starts_when_counted = models.BooleanField(default=False, editable=False)
     """Whether it is started by the step that completes the count, without a person who has seen the number."""
+    recovers_since = models.DateTimeField(
+        _("recovers since"),
+        null=True,
+        editable=False,
+        help_text=_("Start of the failure that the service recovers with it. Empty if somebody planned it."),
+    )
     started_at = models.DateTimeField(_("started"), null=True, editable=False)
     finished_at = models.DateTimeField(_("finished"), null=True, editable=False)
 
@@ -187,6 +195,13 @@ class Replay(Audited):
     @property
     def per_second(self) -> float:
         return float(self.rate or settings.REPLAY_RATE)
+
+    def siblings(self) -> ReplayQuerySet:
+        """Return the replays that recover the same failure, or only this one if somebody planned it."""
+        rows = Replay.objects.using(self.alias)
+        if self.recovers_since is None:
+            return rows.filter(pk=self.pk)
+        return rows.filter(webhook=self.webhook_id, recovers_since=self.recovers_since)
 
     def clean(self) -> None:
         if self.rate is not None and not math.isfinite(self.rate):
@@ -229,11 +244,11 @@ class Replay(Audited):
             self._run()
 
     @atomic
-    def pause(self) -> None:
+    def pause(self, reason: str = "") -> None:
         """Stop queueing until it is resumed. Queued deliveries are sent. Raise WebhookStateError unless running."""
-        with self.auditing(Action.REPLAY_PAUSED):
+        with self.auditing(Action.REPLAY_PAUSED, reason=reason):
             self.require("pause")
-            self._change_state(self.State.PAUSED)
+            self._change_state(self.State.PAUSED, reason=reason)
 
     @atomic
     def cancel(self, reason: str = "") -> None:

@@ -13,7 +13,7 @@ from django.dispatch import Signal
 from django.utils.text import Truncator
 from django.utils.translation import gettext_lazy as _
 
-from ..conf import check_endpoint, known_policies, parse_filter, retry_policy, settings
+from ..conf import check_endpoint, known_policies, offered_recoveries, parse_filter, retry_policy, settings
 from ..database.clock import now
 from ..event_types import registry
 from ..exceptions import AlreadyInStateError, InvalidEndpointError, InvalidFilterError, WebhookStateError
@@ -55,6 +55,18 @@ class Order(models.TextChoices):
     KEY = "key", _("key: one delivery after the other for each ordering key")
 
 
+class Recovery(models.TextChoices):
+    """What happens to the events that a webhook missed while it was failing."""
+
+    MANUAL = "manual", _("manual: somebody starts it")
+    AUTOMATIC = "automatic", _("automatic: missed events are sent again after the failure")
+
+
+def default_recovery(order: str = Order.NONE) -> str:
+    """Return the recovery of a new webhook with this order."""
+    return Recovery.MANUAL.value if order != Order.NONE else offered_recoveries()[0]
+
+
 class WebhookQuerySet(BaseQuerySet["Webhook"]):
     def bulk_create(self, objs: Iterable[Webhook], *args: Any, **kwargs: Any) -> list[Webhook]:
         """Create webhooks with their new keys."""
@@ -78,7 +90,7 @@ class Webhook(OwnHeaders, StatusRules, SigningSecret):
     audited_fields = (
         *("owner_id", "url", "pending_url", "event_types", "filter", "description", "retry_notices", "max_in_flight"),
         *("rate_limit", "signatures", "header_fingerprints", "retry_policy", "accepted_statuses", "order"),
-        *("status", "paused_at", "deleted_at"),
+        *("recovery", "status", "paused_at", "deleted_at"),
     )
 
     class AcceptedStatuses(models.TextChoices):
@@ -139,6 +151,13 @@ class Webhook(OwnHeaders, StatusRules, SigningSecret):
         choices=Order,
         default=Order.NONE,
         help_text=_("Deliveries that wait for an earlier one are sent when that has succeeded or was given up."),
+    )
+    recovery = models.CharField(
+        _("recovery"),
+        max_length=9,
+        choices=Recovery,
+        default=default_recovery,
+        help_text=_("How events that were missed during a failure are recovered. With an order, only by hand."),
     )
     created_at = models.DateTimeField(_("created"), default=now, editable=False)
 
@@ -206,6 +225,7 @@ class Webhook(OwnHeaders, StatusRules, SigningSecret):
             ("filter", "event_types"): self.clean_filter,
             ("signatures",): self._clean_signatures,
             ("retry_policy",): self._clean_retry_policy,
+            ("recovery", "order"): self._clean_recovery,
         }
         first = {"secret": self._clean_secret, "__all__": self._clean_count} if self._state.adding else {}
         return first | {
@@ -243,6 +263,22 @@ class Webhook(OwnHeaders, StatusRules, SigningSecret):
                 code="unknown_retry_policy",
                 params={"name": self.retry_policy, "known": ", ".join(policies)},
             )
+
+    def _clean_recovery(self) -> None:
+        if self.recovery == Recovery.AUTOMATIC and self.order != Order.NONE:
+            raise ValidationError(
+                _(
+                    "Automatic recovery sends missed events after later ones, so a webhook with an order cannot use "
+                    "it. Choose manual recovery, or no order."
+                ),
+                code="recovery_of_order",
+            )
+
+    @property
+    def recovers_itself(self) -> bool:
+        """Whether the service sends missed events again without a person, as chosen and as the settings allow."""
+        is_chosen = self.recovery == Recovery.AUTOMATIC and self.order == Order.NONE
+        return is_chosen and self.recovery in offered_recoveries()
 
     def retries_of(self, kind: str) -> dict[str, Any]:
         """Return the retry fields of a new delivery. A handshake uses the default policy of the service."""

@@ -9,14 +9,22 @@ from django.core.exceptions import ValidationError
 from django.db import router
 from django.utils.translation import gettext_lazy as _
 
-from ..conf import offered_operators, offered_orders, offered_policies, offered_signatures, parse_filter, retry_policy
+from ..conf import (
+    offered_operators,
+    offered_orders,
+    offered_policies,
+    offered_recoveries,
+    offered_signatures,
+    parse_filter,
+    retry_policy,
+)
 from ..database.sql import writing
 from ..filters import COMBINING
-from ..models import QueueEntry, QueueLane, Webhook, WebhookHealth
+from ..models import Episode, QueueEntry, QueueLane, Webhook, WebhookHealth
 from ..models.audit import Action, acting
 from ..models.limits import check_in_flight
 from ..models.own_headers import UNCHANGED, Credentials, EncryptedHeaders, is_same_origin
-from ..models.webhook import Order
+from ..models.webhook import Order, default_recovery
 from ..models.webhook_secret import default_signatures
 from ..owners import check_owner, owner_rows
 from ..protocol.json_data import dotted
@@ -31,7 +39,7 @@ __all__ = ["create_webhook", "register_webhook", "update_webhook"]
 
 CHANGEABLE_FIELDS = (
     *("owner", "url", "event_types", "description", "retry_notices", "max_in_flight", "rate_limit"),
-    *("signatures", "retry_policy", "accepted_statuses", "filter", "order"),
+    *("signatures", "retry_policy", "accepted_statuses", "filter", "order", "recovery"),
 )
 
 FOLLOWING_FIELDS = ("encrypted_headers", "pending_url", "pending_headers", "status_reason")
@@ -59,6 +67,7 @@ def register_webhook(
     check_owner(owner)
     # A string would be split into its characters; the validation refuses it as a whole.
     names = event_types if isinstance(event_types, str) else list(event_types)
+    fields.setdefault("recovery", default_recovery(fields.get("order", Order.NONE)))
     webhook = Webhook(owner=owner, url=url, event_types=names, **fields)
     if secret is not None:
         webhook.secret = secret
@@ -130,6 +139,8 @@ def update_webhook(
                 QueueEntry.objects.using(webhook.alias).evaluate_again(webhook)
             if saved.order != webhook.order:
                 QueueEntry.objects.using(webhook.alias).sort_again(webhook)
+            if webhook.recovers_itself and not saved.recovers_itself:
+                Episode.objects.using(webhook.alias).begin(webhook)
             if saved.url != webhook.url:
                 _verify_again(webhook, actor)
             elif saved.pending_url != webhook.pending_url:
@@ -201,6 +212,10 @@ def check_offered(webhook: Webhook, *, since: Webhook | None = None) -> None:
     earlier = since.order if since is not None else Order.NONE
     if webhook.order != earlier and webhook.order not in orders:
         raise _not_offered("order", webhook.order, orders)
+    recoveries = offered_recoveries()
+    former = since.recovery if since is not None else default_recovery(webhook.order)
+    if webhook.recovery != former and webhook.recovery not in recoveries:
+        raise _not_offered("recovery", webhook.recovery, recoveries)
 
 
 def _check_operators(webhook: Webhook) -> None:
@@ -230,6 +245,7 @@ def describe_offer() -> dict[str, Any]:
         "retry_policies": [_policy(policy) for policy in offered_policies().values()],
         "accepted_statuses": list(Webhook.AcceptedStatuses.values),
         "orders": list(offered_orders()),
+        "recoveries": list(offered_recoveries()),
         "filter_operators": [*COMBINING, *offered_operators()],
     }
 

@@ -13,8 +13,9 @@ from ..maintenance.rollups.folding import fold
 from ..models import Replay, Webhook
 from ..models.audit import acting
 from ..models.health import FailingPeriod
-from ..replays import planning
-from ..replays.planning import Missed, failing_periods, plan_replay
+from ..replays import missed, planning
+from ..replays.missed import Missed
+from ..replays.planning import failing_periods, plan_replay
 from ..replays.runner import count
 from .actors import BaseActor, changing, performing
 from .rights import REPLAY
@@ -81,10 +82,13 @@ def send_missed(webhook: Webhook, *, actor: BaseActor, max_seconds: float = COUN
     return replay
 
 
-def count_missed(webhook: Webhook) -> Missed:
-    """Return the number of events that ``recover_missed`` would send, a lower bound if there are very many."""
+def count_missed(webhook: Webhook, *, since: datetime | None = None) -> Missed:
+    """Return the number of events missed since then, a lower bound if there are very many.
+
+    The default is what ``recover_missed`` would send.
+    """
     _fold(webhook.alias)
-    return planning.count_missed(webhook)
+    return missed.count_missed(webhook, since=since)
 
 
 def failures_of(webhook: Webhook) -> list[FailingPeriod]:

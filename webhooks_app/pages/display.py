@@ -23,6 +23,7 @@ from ..models import Delivery, DeliveryAttempt, Webhook
 from ..models.disclosure import UNREACHABLE
 from ..models.fields import translated
 from ..models.hold import SILENT, Hold, HoldReason, holds_of
+from ..replays.missed import delivered_instead
 
 MAX_REASON = 80
 MAX_URL = 160
@@ -198,12 +199,22 @@ class DeliveryRow(NamedTuple):
     """The URL of the last attempt."""
     state: str
     next_try: SafeString | str
+    instead: SafeString | str = ""
+    """When the event of a failed delivery was delivered nevertheless, with a link; "" if it was not."""
+
+
+def delivered_later(delivery: Delivery | None, *, url: DeliveryUrl) -> SafeString | str:
+    """Return the time of a success, with a link to it."""
+    if delivery is None:
+        return ""
+    text = format_html(gettext("delivered {moment}"), moment=moment(delivery.finished_at or delivery.created_at))
+    return format_html('<a href="{}">{}</a>', url(delivery.pk), text)
 
 
 def delivery_rows(deliveries: Iterable[Delivery], *, url: DeliveryUrl) -> list[DeliveryRow]:
     """Return the rows of a short list of deliveries, linked to their pages."""
     now, rows = timezone.now(), list(deliveries)
-    urls = sent_to(rows)
+    urls, successes = sent_to(rows), delivered_instead(rows)
     return [
         DeliveryRow(
             delivery,
@@ -211,6 +222,7 @@ def delivery_rows(deliveries: Iterable[Delivery], *, url: DeliveryUrl) -> list[D
             urls[delivery.pk],
             state_and_result(delivery),
             next_try(delivery, hold, now=now, url=url),
+            delivered_later(successes.get(delivery.pk), url=url),
         )
         for delivery, hold in zip(rows, holds_of(rows, now=now), strict=True)
     ]

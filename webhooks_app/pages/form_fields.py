@@ -13,11 +13,19 @@ from django.utils import timezone
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from ..conf import known_policies, known_signatures, offered_orders, offered_policies, offered_signatures, retry_policy
+from ..conf import (
+    known_policies,
+    known_signatures,
+    offered_orders,
+    offered_policies,
+    offered_recoveries,
+    offered_signatures,
+    retry_policy,
+)
 from ..encryption import Masked
 from ..models import Webhook
 from ..models.own_headers import REDACTED
-from ..models.webhook import Order
+from ..models.webhook import Order, Recovery
 from ..models.webhook_secret import default_signatures
 from ..retry import BaseRetryPolicy
 from ..signatures import BaseSignature
@@ -131,6 +139,12 @@ def order_choices(webhook: Webhook) -> list[tuple[str, str]]:
     return [(value, str(label)) for value, label in Order.choices if value in offered]
 
 
+def recovery_choices(webhook: Webhook) -> list[tuple[str, str]]:
+    """Return the kinds of recovery that the settings offer, and the one that the webhook uses."""
+    offered = {*offered_recoveries(), webhook.recovery}
+    return [(value, str(label)) for value, label in Recovery.choices if value in offered]
+
+
 def without_reordering(chosen: list[str], saved: list[str]) -> list[str]:
     """Return the chosen names, or the saved list if it has the same in another order. A form has its own order."""
     return saved if sorted(chosen) == sorted(saved) else chosen
@@ -146,7 +160,12 @@ def _label(name: str, choice: BaseSignature | BaseRetryPolicy | None) -> str:
     return f"{name}: {gettext(choice.description)}" if choice.description else name
 
 
-CHOICES = (("signatures", signature_choices), ("retry_policy", policy_choices), ("order", order_choices))
+CHOICES = (
+    ("signatures", signature_choices),
+    ("retry_policy", policy_choices),
+    ("order", order_choices),
+    ("recovery", recovery_choices),
+)
 
 
 class HeadersField(MaskedField):
@@ -225,7 +244,7 @@ class ChoiceFields(forms.Form):
             field: Any = self.fields.get(name)
             if field is not None:
                 field.choices = choices(webhook)
-        for name in {"accepted_statuses", "order"} & self.fields.keys():
+        for name in {"accepted_statuses", "order", "recovery"} & self.fields.keys():
             self.fields[name].required = False
         if "headers" in self.fields:
             self.fields["headers"].initial = _as_lines(self._headers_before)
@@ -269,6 +288,9 @@ class ChoiceFields(forms.Form):
 
     def clean_order(self) -> str:
         return self.cleaned_data["order"] or str(self.instance.order)
+
+    def clean_recovery(self) -> str:
+        return self.cleaned_data["recovery"] or str(self.instance.recovery)
 
     def clean_headers(self) -> dict[str, str]:
         found: dict[str, str] = {}

@@ -118,7 +118,7 @@ class WebhookOptions(ChoiceFields, RefusableForm):
         model = Webhook
         fields: tuple[str, ...] = (
             *("url", "event_types", "filter", "description", "retry_notices", "max_in_flight", "rate_limit"),
-            *("signatures", "retry_policy", "accepted_statuses", "order"),
+            *("signatures", "retry_policy", "accepted_statuses", "order", "recovery"),
         )
         widgets: ClassVar[dict[str, Any]] = {"filter": CodeArea()}
         field_classes: ClassVar[dict[str, Any]] = {"filter": BoundedJSONField}

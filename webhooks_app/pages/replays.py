@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -13,10 +13,13 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 
 from ..conf import settings
-from ..models import Delivery, Replay
+from ..exceptions import WebhookStateError
+from ..models import Delivery, Replay, Webhook
+from ..models.fields import translated
 from ..models.health import FailingPeriod
 from ..protocol.ids import time_of
-from .display import moment
+from ..replays.planning import failing_periods, outcomes_of
+from .display import grouped, moment
 
 State = Replay.State
 
@@ -60,9 +63,38 @@ def latest_of(replay: Replay) -> Latest:
     )
 
 
+def notes_about(replay: Replay) -> list[SafeString | str]:
+    """Return sentences about the failures that a replay makes good, and who started it, if that was the service."""
+    own = [gettext("Started by the service: the webhook recovers automatically.")] if replay.recovers_since else []
+    return [*own, *failing_sentences(_periods_as_of_now(replay))]
+
+
+def _periods_as_of_now(replay: Replay) -> list[FailingPeriod]:
+    """Return the failing periods found at planning, with the end of one that was not over then."""
+    periods = [FailingPeriod.from_json(kept) for kept in replay.failing]
+    if all(period.ended_at for period in periods):
+        return periods
+    current = [period for period in failing_periods(replay.webhook, since=replay.since) if period.ended_at]
+    return [period if period.ended_at else next(filter(_contains(period), current), period) for period in periods]
+
+
+def _contains(period: FailingPeriod) -> Callable[[FailingPeriod], bool]:
+    """Return whether another period, possibly merged with others, contains the beginning of this one."""
+    return lambda other: other.began_at <= period.began_at and (other.ended_at or period.began_at) >= period.began_at
+
+
+def why_not_startable(webhook: Webhook) -> str:
+    """Return why a replay to the webhook could be counted but not started; "" if it could."""
+    try:
+        webhook.require_sendable()
+    except WebhookStateError as error:
+        return translated(error.args[0])
+    return ""
+
+
 def failing_sentences(periods: Iterable[FailingPeriod]) -> list[SafeString]:
     """Return a sentence for each failing period."""
-    ended = gettext("Failing from {began} to {ended}: {number} given up.")
+    ended = gettext("Failed from {began} to {ended}: {number} given up.")
     open_ = gettext("Failing since {began}: {number} given up.")
     return [
         format_html(
@@ -75,8 +107,44 @@ def failing_sentences(periods: Iterable[FailingPeriod]) -> list[SafeString]:
     ]
 
 
-def status_in_words(replay: Replay) -> str:
+def sample_of(replay: Replay) -> list[dict[str, Any]]:
+    """Return the first events found, with their outcomes of now."""
+    labels = {**dict(Delivery.State.choices), **dict(Replay.Outcome.choices)}
+    now = outcomes_of(replay, [each["event_id"] for each in replay.sample])
+    return [
+        {
+            **each,
+            "created": datetime.fromisoformat(each["created"]),
+            "outcome": labels.get(now.get(each["event_id"], each["state"]), each["state"]),
+        }
+        for each in replay.sample
+    ]
+
+
+def status_in_words(replay: Replay, latest: Latest) -> str:
     """Return the status of a replay as a sentence."""
+    number = delivered_by(replay, latest)
+    if number is None:
+        return _state_in_words(replay)
+    counts = {"delivered": grouped(number), "queued": grouped(replay.queued)}
+    sentence = gettext("Done: %(delivered)s of %(queued)s delivered.") % counts
+    if replay.queued >= replay.matched:
+        return sentence
+    others = gettext("The other events found have been sent in the meantime.")
+    return f"{sentence} {others}"
+
+
+def delivered_by(replay: Replay, latest: Latest) -> int | None:
+    """Return how many deliveries of a replay succeeded, or None until all have ended."""
+    numbers = dict(latest.numbers)
+    if replay.state != State.DONE or not numbers or Delivery.State.PENDING.label in numbers:
+        return None
+    if replay.queued > LATEST:
+        return int(replay.deliveries.filter(state=Delivery.State.SUCCEEDED).order_by().count())
+    return int(numbers.get(Delivery.State.SUCCEEDED.label, 0))
+
+
+def _state_in_words(replay: Replay) -> str:
     numbers = {"queued": replay.queued, "matched": replay.matched, "examined": replay.examined}
     if replay.state == State.DONE and not replay.matched:
         return gettext("No events to send in this period.")

@@ -155,8 +155,9 @@ def _of_delivery(
     delivery: Delivery, attempts: Sequence[DeliveryAttempt], hold: Hold | None, *, url: DeliveryUrl
 ) -> Iterator[Step]:
     about: dict[str, Any] = {"url": url(delivery.pk), "sent_to": delivery.webhook.url}
-    if delivery.redelivery_of_id or delivery.replay_id:
+    if delivery.redelivery_of_id or delivery.replay_id or delivery.purpose:
         what = gettext("Sent again by a replay") if delivery.replay_id else gettext("Redelivered")
+        what = gettext("Recovery attempt") if delivery.purpose else what
         yield Step(kind="again", what=what, at=delivery.created_at, **about)
     for attempt in attempts:
         yield _of_attempt(attempt, **about)

@@ -23,6 +23,7 @@ from ..pages.display import delivery_rows, result_in_words
 from ..pages.explanation import policy_in_words, why_cancelled
 from ..pages.filters import ANSWER, PERIODS, PeriodForm, limits_of, moment_field, with_answer
 from ..pages.timeline import by_id, deliveries_read, timeline_of
+from ..replays.missed import still_missed
 from ..routing.report import decide
 from .base import PER_PAGE, AccountPage, cursor_of, links_of, redirect
 from .webhook_actions import attempts_of
@@ -61,6 +62,9 @@ class DeliveryFilterForm(PeriodForm):
     created_before = moment_field(_("To"))
     finished_after = moment_field(_("Finished from"))
     finished_before = moment_field(_("Finished to"))
+    missed = forms.ChoiceField(
+        label=_("Missed events"), required=False, choices=[("", _("All")), ("yes", _("Still missed"))]
+    )
     replay = forms.CharField(required=False, max_length=40, widget=forms.HiddenInput)
 
     def __init__(self, *args: Any, owner: Any, **kwargs: Any) -> None:
@@ -163,6 +167,15 @@ def _created(since: datetime | None, until: datetime | None) -> Any:
     return lambda rows: created_within(rows, since, until)
 
 
+def _of_result(data: dict[str, Any]) -> Narrowed:
+    if data["result"]:
+        yield lambda rows: rows.with_result(data["result"])
+    if data["answer"]:
+        yield lambda rows: with_answer(rows, data["answer"])
+    if data["missed"]:
+        yield still_missed
+
+
 def _scanned(data: dict[str, Any], *, is_listed: bool) -> Narrowed:
     """Yield the filters without an index."""
     if data["q"].strip():  # so that the list does not consist of the ranges of a webhook or a replay
@@ -171,10 +184,7 @@ def _scanned(data: dict[str, Any], *, is_listed: bool) -> Narrowed:
                 yield _with(name, data[name])
     if data["state"] and not is_listed:
         yield lambda rows: rows.filter(state=data["state"])
-    if data["result"]:
-        yield lambda rows: rows.with_result(data["result"])
-    if data["answer"]:
-        yield lambda rows: with_answer(rows, data["answer"])
+    yield from _of_result(data)
     if data["event_type"]:
         yield lambda rows: rows.filter(event__type=data["event_type"])
     if data["finished_after"] or data["finished_before"]:

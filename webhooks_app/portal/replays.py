@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
 from typing import Any, NamedTuple
 
 from django import forms
@@ -12,16 +11,23 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.translation import gettext_lazy as _
 
 from ..models import Delivery, Replay
-from ..models.health import FailingPeriod
 from ..models.replay import missing_outcomes
 from ..operations import replays
 from ..operations.rights import REPLAY, VIEW_DELIVERIES
 from ..pages.confirmations import REPLAY as CONFIRMATIONS
 from ..pages.confirmations import Confirmation, pending_of_replays
 from ..pages.filters import moment_field
-from ..pages.replays import failing_sentences, latest_of, moved_start, status_in_words
+from ..pages.replays import (
+    failing_sentences,
+    latest_of,
+    moved_start,
+    notes_about,
+    sample_of,
+    status_in_words,
+    why_not_startable,
+)
 from ..pages.transcript import transcript
-from .actions import Button
+from .actions import ACTIONS, Button
 from .base import AccountPage, ConfirmationPage, WebhookFormPage, redirect
 
 __all__ = ["NewReplayPage", "ReplayPage"]
@@ -65,9 +71,19 @@ class NewReplayPage(WebhookFormPage):
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         return super().get_context_data(
             intro=_("The events are counted first. Nothing is sent until you start."),
+            warning=why_not_startable(self.webhook),
+            remedy=self._remedy(),
             notes=failing_sentences(replays.failures_of(self.webhook)),
             **kwargs,
         )
+
+    def _remedy(self) -> Button | None:
+        """Return the link that lets the replay start, if the state of the webhook prevents it."""
+        for name in ("enable", "verify") if self.webhook.is_stopped else ():
+            action = ACTIONS[name]
+            if action.is_offered(self.webhook) and self.may(action.right):
+                return Button(action.label, self.url("webhook-action", self.webhook.pk, name))
+        return None
 
     def carry_out(self, form: Any) -> HttpResponse:
         replay = replays.plan(self.webhook, actor=self.actor, **form.cleaned_data)
@@ -88,23 +104,15 @@ class ReplayPage(AccountPage):
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         replay = replay_of(self)
         latest = latest_of(replay)
-        outcomes = dict(Replay.Outcome.choices)
         return super().get_context_data(
             replay=replay,
             is_done=not latest.seconds,
             subject=replay.webhook.url,
-            status=status_in_words(replay),
-            notes=failing_sentences(FailingPeriod.from_json(kept) for kept in replay.failing),
+            status=status_in_words(replay, latest),
+            notes=notes_about(replay),
             latest=latest,
             **self._answer(latest.answered),
-            sample=[
-                {
-                    **each,
-                    "created": datetime.fromisoformat(each["created"]),
-                    "outcome": outcomes.get(each["state"], each["state"]),
-                }
-                for each in replay.sample
-            ],
+            sample=sample_of(replay),
             steps=self._steps(replay),
             **kwargs,
         )

@@ -93,7 +93,7 @@ class NewWebhookForm(forms.Form):
 class SettingsForm(WebhookOptions):
     field_order = (
         *("url", "event_types", "description", "filter", "retry_policy", "accepted_statuses", "order"),
-        *("retry_notices", "max_in_flight", "rate_limit", "signatures", "removes_signatures"),
+        *("recovery", "retry_notices", "max_in_flight", "rate_limit", "signatures", "removes_signatures"),
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

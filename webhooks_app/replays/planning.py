@@ -6,7 +6,7 @@ The selection starts from the events, because some have no delivery.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -37,6 +37,7 @@ LEAST_EVENTS, MOST_EVENTS = 100, 1000
 
 Outcome = Replay.Outcome
 PENDING = Delivery.State.PENDING
+WEIGHTS: Mapping[str, int] = {PENDING.value: 2, Outcome.SUCCEEDED.value: 1}
 
 
 class Row(NamedTuple):
@@ -66,19 +67,20 @@ class Past(NamedTuple):
     """A summary of an event's deliveries to a webhook."""
 
     outcome: str
-    """The state of the newest delivery, or "pending" if any delivery is pending."""
+    """The state of the newest delivery, but "pending" if any is pending, or else "succeeded" if any has succeeded."""
+    newest_state: str
     first_delivery_id: str | None
     own_state: str | None
-    """The state of the newest delivery queued by the replay itself, or None without one."""
+    """The state of the newest delivery queued by the replay itself or its siblings, or None without one."""
 
     def is_wanted_in(self, states: Collection[str]) -> bool:
         if self.own_state is None:
             return self.outcome in states
         # The replay's delivery was cancelled with its webhook, and no later delivery exists.
-        return self.own_state == self.outcome == Outcome.CANCELLED
+        return self.own_state == self.newest_state == Outcome.CANCELLED and self.outcome != PENDING
 
 
-NO_PAST = Past(Outcome.MISSED.value, None, None)
+NO_PAST = Past(Outcome.MISSED.value, "", None, None)
 
 
 class Examined(NamedTuple):
@@ -232,6 +234,7 @@ def _pasts(using: str, replay: Replay, event_ids: Collection[str]) -> dict[str, 
     pasts: dict[str, Past] = {}
     if not event_ids:
         return pasts
+    own_ids = set(replay.siblings().values_list("pk", flat=True))
     rows = Delivery.objects.using(using).filter(
         webhook=replay.webhook_id, event__in=event_ids, kind=Delivery.Kind.EVENT
     )
@@ -240,11 +243,22 @@ def _pasts(using: str, replay: Replay, event_ids: Collection[str]) -> dict[str, 
     ):
         before = pasts.get(event_id, NO_PAST)
         pasts[event_id] = Past(
-            before.outcome if before.outcome == PENDING else state,
+            max(state, before.outcome, key=_weight),
+            state,
             before.first_delivery_id or delivery_id,
-            state if replay_id == replay.pk else before.own_state,
+            state if replay_id in own_ids else before.own_state,
         )
     return pasts
+
+
+def outcomes_of(replay: Replay, event_ids: Collection[str]) -> dict[str, str]:
+    """Return the outcomes of these events at the webhook, or "pending". Those without a delivery are left out."""
+    return {event_id: past.outcome for event_id, past in _pasts(replay.alias, replay, event_ids).items()}
+
+
+def _weight(outcome: str) -> int:
+    """Return the weight of an outcome. The greatest one decides, or the newest of several."""
+    return WEIGHTS.get(outcome, 0)
 
 
 LOOK_BACK = timedelta(days=7)
@@ -252,9 +266,6 @@ MARGIN = timedelta(minutes=5)
 """Longer than the usual retries. A delivery queued shortly before the last success may have been given up after it."""
 
 ONE_TICK = timedelta(milliseconds=1)
-
-MOST_COUNTED = 3000
-"""Maximum number of events that a page examines to count the missed ones."""
 
 
 def plan_replay(
@@ -267,6 +278,7 @@ def plan_replay(
     rate: float | None = None,
     requested_by: Any = None,
     starts_when_counted: bool = False,
+    recovers_since: datetime | None = None,
 ) -> Replay:
     """Save a replay in the caller's transaction, with the webhook locked. It is counted next, and then started.
 
@@ -295,6 +307,7 @@ def plan_replay(
         rate=rate,
         requested_by=requested_by,
         starts_when_counted=starts_when_counted,
+        recovers_since=recovers_since,
     )
     replay.failing = [
         period.as_json() for period in failing_periods(webhook, since=begin) if period.began_at < replay.until
@@ -347,30 +360,6 @@ def missed_since(webhook: Webhook) -> datetime:
     periods = failing_periods(webhook)
     since = min((_missed_from(webhook, period) for period in periods), default=timezone.now() - LOOK_BACK)
     return max(since, webhook.created_at)
-
-
-class Missed(NamedTuple):
-    """The events that a webhook missed since the beginning of a failing period."""
-
-    number: int
-    since: datetime
-    has_more: bool = False
-    """Whether later events were not examined."""
-
-
-def count_missed(webhook: Webhook) -> Missed:
-    """Count the events that ``plan_replay`` covers by default, among at most ``MOST_COUNTED``; save nothing."""
-    end = timezone.now() + ONE_TICK
-    since = min(missed_since(webhook), end)
-    draft = Replay(webhook=webhook, since=since, until=end, states=missing_outcomes())
-    number = 0
-    for _page in range(MOST_COUNTED // MOST_EVENTS):
-        found = look(webhook.alias, draft)
-        number += len(found.matches)
-        if found.is_last:
-            return Missed(number, since)
-        draft.cursor = found.examined[-1]
-    return Missed(number, since, has_more=True)
 
 
 def _missed_from(webhook: Webhook, period: FailingPeriod) -> datetime:

@@ -10,13 +10,14 @@ import logging
 import math
 import time
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.db import connections, transaction
 
 from ..database.sql import writing
 from ..exceptions import WebhookStateError
-from ..models import Delivery, Event, QueueEntry, Replay, Webhook
+from ..models import Delivery, Episode, Event, QueueEntry, Replay
+from ..models.episode import is_refusing
 from ..models.fields import compact_json
 from ..models.hold import in_flight_limit, standing_reason
 from ..models.limits import RateLimit
@@ -42,6 +43,10 @@ STOPPED = {
     "webhook_disabled": ReasonText("webhook_was_disabled"),
     "webhook_failed": ReasonText("verification_failed"),
 }
+
+
+CAREFUL = timedelta(minutes=1)
+"""Time after the first success in which a recovery uses a quarter of the webhook's concurrency, instead of half."""
 
 
 def advance(using: str, replay_id: str, now: datetime) -> float | None:
@@ -93,6 +98,8 @@ def _start(using: str, replay: Replay) -> float | None:
         with transaction.atomic(using=using):
             replay.start()
     except WebhookStateError as error:
+        if replay.recovers_since is not None:
+            return None  # the recovery starts it later
         replay.cancel(error.args[0])  # with its code
         return None
     return AT_ONCE
@@ -105,11 +112,14 @@ def _send(using: str, replay: Replay, now: datetime) -> float | None:
         replay.save(update_fields=["state", "state_reason"])
         transaction.on_commit(lambda: _log(logging.WARNING, replay), using=using)
         return None
+    if replay.recovers_since is not None and is_refusing(webhook, now):
+        replay.pause(ReasonText("receiver_fails_again"))
+        return None
     is_filtered = webhook.filter is not None
     if standing_reason(Delivery.Kind.EVENT, webhook) or (is_filtered and not is_readable(compact_json(webhook.filter))):
         return MUCH_LATER
     rate_limit = RateLimit.of(replay.per_second, replay.next_slot_at)
-    allowance, room = rate_limit.allowance(now), _room(using, webhook)
+    allowance, room = rate_limit.allowance(now), _room(using, replay, now)
     if min(allowance, room) <= 0:
         return LATER if room > 0 else SHORTLY
     found = look(using, replay, min(allowance, room))
@@ -138,13 +148,28 @@ def _move(replay: Replay, found: Examined, *also: str) -> None:
     replay.save(update_fields=["cursor", "examined", *also])
 
 
-def _room(using: str, webhook: Webhook) -> int:
+def _room(using: str, replay: Replay, now: datetime) -> int:
     """Return the number of deliveries that may still be queued: about one second's worth for a rate-limited webhook."""
-    limit = CAPS_AHEAD * in_flight_limit(webhook)
+    webhook = replay.webhook
+    if replay.recovers_since is None:
+        limit = CAPS_AHEAD * in_flight_limit(webhook)
+    else:
+        episode = Episode.objects.using(using).filter(pk=webhook.pk).first()
+        limit = width_of_recovery(in_flight_limit(webhook), episode.succeeded_at if episode else None, now)
     if webhook.rate_limit is not None:
         limit = min(limit, math.ceil(webhook.rate_limit))
     pending = QueueEntry.objects.using(using).filter(webhook=webhook, filter_at=None)
     return limit - pending.order_by()[:limit].count()
+
+
+def width_of_recovery(in_flight: int, succeeded_at: datetime | None, now: datetime) -> int:
+    """Return how many deliveries may be pending at once, for a webhook with this concurrency.
+
+    It is less than the concurrency, so that new events need not wait, and less still at first: the receiver was down
+    until its first success, or that time is unknown.
+    """
+    is_early = succeeded_at is not None and now - succeeded_at < CAREFUL
+    return max(1, in_flight // (4 if is_early else 2))
 
 
 def _queue(using: str, replay: Replay, matches: Sequence[Match], now: datetime) -> int:

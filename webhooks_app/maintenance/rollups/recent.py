@@ -11,6 +11,7 @@ from django.db.models import Count
 
 from ...database.sql import upsert
 from ...models import Delivery, QueueEntry, RecentResults, Rollup, WebhookHealth
+from ...models.delivery import MISMATCHED
 from ...models.health import Thresholds, Trouble
 from ...models.rollup import EVERY_WEBHOOK, FAILED, OUTCOMES, RESPONSE_TIME
 from ...protocol.ids import first_id_at
@@ -88,10 +89,11 @@ def sum_up(using: str, webhook_ids: Sequence[str], now: datetime) -> Recent:
 
 
 def _missed(using: str, webhook_id: str, since: datetime) -> int:
-    """Return the number of events that were given up and neither delivered since nor are to be sent again."""
+    """Return the number of events that are missed as in ``replays.missed``, among those that were queued."""
     events = Delivery.objects.using(using).filter(kind=Delivery.Kind.EVENT, webhook=webhook_id)
-    given_up = events.in_state(Delivery.State.GIVEN_UP).filter(pk__gte=first_id_at("dlv", since)).order_by("-pk")
-    lost = set(given_up.values_list("event", flat=True)[:MOST_MISSED])
+    recent = events.filter(pk__gte=first_id_at("dlv", since)).exclude(state_reason=MISMATCHED).order_by("-pk")
+    failed = (recent.in_state(state).values_list("event", flat=True) for state in Delivery.LISTED_STATES)
+    lost = {event_id for ids in failed for event_id in ids[:MOST_MISSED]}
     sent = events.filter(event__in=lost, state__in=(Delivery.State.SUCCEEDED, Delivery.State.PENDING))
     return len(lost.difference(sent.order_by().values_list("event", flat=True)))
 

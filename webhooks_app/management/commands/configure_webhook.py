@@ -10,19 +10,19 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from ...models import Webhook
-from ...models.webhook import Order
+from ...models.webhook import Order, Recovery
 from ...operations.registration import describe_offer, update_webhook
 from ..base import WebhooksCommand, get_webhook, read_json
 
-CHOICES = ("signatures", "retry_policy", "accepted_statuses", "order")
+CHOICES = ("signatures", "retry_policy", "accepted_statuses", "order", "recovery")
 """The options whose values are those of fields of the webhook."""
 
 
 class Command(WebhooksCommand):
     help = (
-        "Show or change the signatures, the retry policy, the accepted statuses, the order, the filter and the "
-        "headers of a webhook. Prints one JSON object with redacted header values. Choices without an option stay "
-        "unchanged."
+        "Show or change the signatures, the retry policy, the accepted statuses, the order, the recovery, the "
+        "filter and the headers of a webhook. Prints one JSON object with redacted header values. Choices without an "
+        "option stay unchanged."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -51,6 +51,11 @@ class Command(WebhooksCommand):
             "--order",
             choices=Order.values,
             help="Deliveries to send one after another: none, all of the webhook, or those with the same ordering key.",
+        )
+        parser.add_argument(
+            "--recovery",
+            choices=Recovery.values,
+            help="Who sends events that were missed during a failure again: a person, or the service.",
         )
         filters = parser.add_mutually_exclusive_group()
         filters.add_argument("--filter", metavar="JSON|@FILE|-", help="Send only events with matching data.")
@@ -122,6 +127,7 @@ def _choices(webhook: Webhook) -> dict[str, Any]:
         "retry_policy": webhook.retry_policy,
         "accepted_statuses": webhook.accepted_statuses,
         "order": webhook.order,
+        "recovery": webhook.recovery,
         "filter": webhook.filter,
         "headers": webhook.headers,
     }

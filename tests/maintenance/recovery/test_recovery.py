@@ -1,0 +1,275 @@
+"""Automatic recovery: attempts while the receiver fails, and a replay of everything missed after its first success."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from itertools import pairwise
+
+import pytest
+
+from webhooks_app.models import AuditEntry, Delivery, Event, QueueEntry, Replay, Webhook
+from webhooks_app.operations import lifecycle, replays
+from webhooks_app.operations.actors import PROJECT, ProjectCode
+from webhooks_app.operations.registration import update_webhook
+
+from ...support.rows import make_webhook
+
+pytestmark = pytest.mark.django_db
+
+
+def minutes_between(moments):
+    return [round((later - earlier) / timedelta(minutes=1)) for earlier, later in pairwise(moments)]
+
+
+def test_the_oldest_missed_event_is_sent_again_at_growing_intervals(outage):
+    events = outage.emit(3)
+    outage.work()
+    given_up_at = outage.clock()
+
+    outage.wait(4 * 60)
+
+    assert minutes_between([given_up_at, *outage.attempts]) == [1, 5, 15, 30, 60, 60, 60]
+    attempts = Delivery.objects.filter(purpose="recovery").order_by()
+    assert set(attempts.values_list("event", "attempt_count", "state")) == {(min(events), 1, "given_up")}
+    assert not attempts.filter(redelivery_of=None).exists()
+    assert outage.replays == []
+
+
+def test_everything_missed_is_delivered_after_a_successful_attempt(outage):
+    events = outage.emit(20)
+    outage.work()
+    outage.wait(10)
+    assert outage.received == []
+
+    outage.answer(200)
+    outage.wait(40)
+
+    assert outage.received == sorted(events)
+    (replay,) = outage.replays
+    assert (replay.state, replay.matched, replay.queued, replay.requested_by) == ("done", 19, 19, None)
+    assert outage.episode is None
+    assert not QueueEntry.objects.exists()
+
+
+def test_any_other_success_starts_the_replay(outage):
+    missed = outage.emit(3)
+    outage.work()
+    outage.answer(200)
+
+    later = outage.emit()
+    outage.wait(2)
+
+    assert outage.attempts == []
+    assert outage.received == sorted(missed + later)
+    assert [replay.queued for replay in outage.replays] == [3]
+
+
+def test_no_replay_is_made_if_the_attempt_delivered_the_only_missed_event(outage):
+    outage.emit()
+    outage.work()
+    outage.answer(200)
+
+    outage.wait(3)
+
+    assert (len(outage.received), outage.replays, outage.episode) == (1, [], None)
+
+
+def test_a_manual_webhook_is_left_alone(outage):
+    Webhook.objects.update(recovery="manual")
+    outage.emit(2)
+    outage.work()
+    sent = len(outage.transport.requests)
+
+    outage.wait(60)
+    outage.answer(200)
+    outage.emit()
+    outage.wait(5)
+
+    assert len(outage.transport.requests) == sent + 1
+    assert (outage.episode, outage.replays) == (None, [])
+
+
+def test_pending_deliveries_are_attempts_enough(outage):
+    outage.emit()
+    outage.work()
+
+    for _ in range(4):
+        outage.emit()
+        QueueEntry.objects.update(due_at=outage.clock() + timedelta(hours=5))
+        outage.wait(30)
+
+    assert outage.attempts == []
+
+
+@pytest.mark.parametrize("stop", ["pause", "disable"])
+def test_a_stopped_webhook_gets_no_attempts_and_continues_later(outage, stop):
+    events = outage.emit(2)
+    outage.work()
+    getattr(lifecycle, stop)(outage.webhook, actor=PROJECT)
+    outage.answer(200)
+
+    outage.wait(120)
+    assert outage.attempts == []
+    Webhook.objects.update(paused_at=None, status="active")
+    outage.wait(5)
+
+    assert outage.received == sorted(events)
+
+
+def test_events_that_a_disabled_webhook_could_not_get_are_sent_too(outage):
+    given_up = outage.emit()
+    outage.work()
+    lifecycle.disable(outage.webhook, actor=PROJECT)
+    never_queued = outage.emit(2)
+    Webhook.objects.update(status="active")
+    outage.answer(200)
+
+    outage.wait(5)
+
+    assert outage.received == sorted(given_up + never_queued)
+
+
+def test_it_ends_when_the_events_are_too_old(outage, settings):
+    settings.WEBHOOKS_RECOVERY_DAYS = 0.1
+    outage.emit()
+    outage.work()
+
+    outage.wait(6 * 60)
+
+    assert outage.episode is None
+    assert minutes_between(outage.attempts) == [5, 15, 30, 60]
+
+
+def test_a_receiver_that_fails_again_gets_each_event_in_one_more_series_only(outage, settings):
+    settings.WEBHOOKS_MAX_IN_FLIGHT_PER_WEBHOOK = 8
+    outage.emit(30)
+    outage.work()
+    outage.answer(200, 200, *[500] * 10)
+    outage.wait(60)
+    replay = outage.replays[0]
+    assert (replay.state, replay.state_reason.code) == ("paused", "receiver_fails_again")
+
+    outage.answer(200)
+    outage.wait(120)
+
+    assert outage.episode is None
+    for event in Event.objects.all():
+        series = event.deliveries.filter(webhook=outage.webhook, replay__isnull=False)
+        attempts = event.deliveries.filter(webhook=outage.webhook, purpose="recovery", state="succeeded")
+        assert len(series) + len(attempts) == 1
+    assert {replay.state for replay in outage.replays} == {"done"}
+
+
+def test_events_missed_while_failing_again_are_recovered_in_the_same_episode(outage, settings):
+    settings.WEBHOOKS_MAX_IN_FLIGHT_PER_WEBHOOK = 4
+    outage.emit(6)
+    outage.work()
+    outage.answer(200, 500)
+    outage.wait(30)
+
+    late = outage.emit(3)
+    outage.work()
+    outage.answer(200)
+    outage.wait(180)
+
+    assert set(late) <= set(outage.received)
+    assert outage.episode is None
+
+
+def test_a_quarter_of_the_concurrency_is_pending_at_first(outage, settings):
+    settings.WEBHOOKS_MAX_IN_FLIGHT_PER_WEBHOOK = 20
+    outage.emit(100)
+    outage.work()
+    outage.answer(200)
+    outage.emit()
+    outage.deliver()
+
+    numbers = []
+    for seconds in (0, 5, 5, 61):
+        outage.clock.advance(seconds)
+        outage.run_jobs()
+        numbers.append(QueueEntry.objects.count())
+
+    assert numbers[-2:] == [5, 10]
+
+
+def test_the_owner_can_cancel_the_replay(outage):
+    outage.emit(3)
+    outage.work()
+    outage.answer(200)
+    outage.emit()
+    outage.deliver()
+    outage.run_jobs(replays=False)
+    (replay,) = outage.replays
+    replays.cancel(replay, actor=ProjectCode(account=outage.webhook.owner))
+
+    outage.wait(30)
+
+    assert outage.episode is None
+    assert [replay.state for replay in outage.replays] == ["cancelled"]
+
+
+def test_the_audit_names_the_service(outage):
+    outage.emit(2)
+    outage.work()
+    outage.answer(200)
+
+    outage.wait(5)
+
+    actions = ("delivery.redelivered", "replay.planned", "replay.started")
+    assert [set(AuditEntry.objects.filter(action=action).values_list("via", "actor_name")) for action in actions] == [
+        {("system", "")}
+    ] * 3
+
+
+def test_an_operational_event_tells_how_many_were_recovered(outage):
+    make_webhook(None, "webhook.recovery_ended")
+    outage.emit(5)
+    outage.work()
+    outage.answer(200)
+
+    outage.wait(10)
+
+    event = Event.objects.get(type="webhook.recovery_ended")
+    data = json.loads(event.body)["data"]
+    assert (data["webhook_id"], data["recovered"], data["given_up"]) == (outage.webhook.pk, 5, 0)
+
+
+def test_choosing_automatic_recovery_during_a_failure_begins_it(outage):
+    Webhook.objects.update(recovery="manual")
+    events = outage.emit(2)
+    outage.work()
+    assert outage.episode is None
+
+    update_webhook(outage.webhook, actor=PROJECT, recovery="automatic")
+    outage.answer(200)
+    outage.wait(5)
+
+    assert outage.received == sorted(events)
+
+
+def test_choosing_manual_recovery_ends_it(outage):
+    outage.emit(2)
+    outage.work()
+
+    update_webhook(outage.webhook, actor=PROJECT, recovery="manual")
+    outage.wait(5)
+
+    assert (outage.episode, outage.attempts) == (None, [])
+
+
+def test_a_running_replay_of_a_person_comes_first(outage):
+    outage.emit(2)
+    outage.work()
+    planned = replays.plan(outage.webhook, actor=PROJECT)
+    Replay.objects.filter(pk=planned.pk).update(state="running", next_slot_at=outage.clock() + timedelta(minutes=20))
+    outage.answer(200)
+    outage.emit()
+
+    outage.wait(10)
+    assert [replay.recovers_since for replay in outage.replays] == [None]
+    outage.wait(20)
+
+    assert len(outage.received) == 3
+    assert outage.episode is None
