@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import count
 from typing import Any
 
@@ -18,7 +18,8 @@ from django.utils import timezone
 from webhooks_app import emit, registry
 from webhooks_app.admin import impact
 from webhooks_app.admin.actions import CONFIRMED
-from webhooks_app.models import Delivery, DeliveryAttempt, Event, Problem, Replay, Webhook, WebhookHealth
+from webhooks_app.maintenance.rollups.folding import start_of
+from webhooks_app.models import Delivery, DeliveryAttempt, Event, Problem, Replay, Rollup, Webhook, WebhookHealth
 from webhooks_app.protocol.ids import first_id_at
 from webhooks_app.replays import missed
 
@@ -64,6 +65,22 @@ def failures(webhook: Webhook, new_webhook: Callable[..., Webhook]) -> Webhook:
 )
 def test_period_and_cause(superuser: Page, failures: Webhook, query: dict[str, str], expected: list[Any]) -> None:
     assert hits(superuser, **query) == expected
+
+
+def test_any_interval_can_be_entered(superuser: Page, failures: Webhook) -> None:
+    began_at = timezone.now() - timedelta(days=3)
+    Problem.objects.filter(code=503).update(first_seen_at=began_at, last_seen_at=began_at + timedelta(hours=1))
+    make_rollups = {"resolution": "hour", "start": start_of("hour", began_at), "counts": {"given_up": 9}, "given_up": 9}
+    Rollup.objects.create(webhook_id=failures.pk, **make_rollups)
+
+    def between(since: datetime, until: datetime) -> list[tuple[str, int, int]]:
+        limits = {"seen_after": since, "seen_before": until}
+        return hits(superuser, **{name: f"{timezone.localtime(at):%Y-%m-%dT%H:%M:%S}" for name, at in limits.items()})
+
+    assert between(began_at, began_at + timedelta(hours=2)) == [("amina", 1, 9)]
+    assert between(began_at - timedelta(hours=4), began_at - timedelta(hours=2)) == []
+    backwards = superuser.get("problem", "impact", seen_after="2026-01-02T00:00:00", seen_before="2026-01-01T00:00:00")
+    assert shows(backwards, "The end of the period must be later than its beginning.")
 
 
 def test_the_accounts_of_the_last_hour_are_one_step_from_the_overview(superuser: Page, failures: Webhook) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, Self
 from urllib.parse import urlencode
 
 from django import forms
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.core.exceptions import PermissionDenied
+from django.db.models import Sum
 from django.http import HttpRequest
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
@@ -19,10 +20,12 @@ from django.utils import timezone
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from ..maintenance.rollups.folding import start_of
 from ..maintenance.rollups.reading import Window
-from ..models import DeliveryAttempt, Problem, Webhook, WebhookHealth
+from ..models import DeliveryAttempt, Problem, Rollup, Webhook, WebhookHealth
 from ..models.problem import UNATTEMPTED, Cause
 from ..owners import owners
+from ..pages.filters import PeriodForm, moment_field
 from ..replays.missed import missed_events
 from .display import page_of
 from .filters import PLATFORM, AnswerForm
@@ -33,14 +36,58 @@ from .replays import MAX_RECOVERED, may_replay
 MOST_PROBLEMS = 1000
 """Problems that the page reads, the latest first."""
 
+LONGEST = timedelta(days=7)
+"""The period before an end, if the user has entered no beginning."""
+
 PERIODS = {Window.HOUR: "hour", Window.DAY: "day", Window.WEEK: "week"}
 """The periods, with the values of the filter of the list of problems."""
 
 
-class CauseForm(AnswerForm):
+class CauseForm(AnswerForm, PeriodForm):
+    seen_after = moment_field(_("From"))
+    seen_before = moment_field(_("To"))
     result = forms.ChoiceField(
         label=_("Result"), required=False, choices=[("", _("All")), *DeliveryAttempt.Result.choices[1:]]
     )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Period:
+    """One of the windows until now, or an interval that the user has entered."""
+
+    since: datetime
+    until: datetime | None = None
+    window: Window | None = None
+
+    @classmethod
+    def of(cls, name: str, limits: Mapping[str, Any]) -> Self:
+        since: datetime | None = limits.get("seen_after")
+        until: datetime | None = limits.get("seen_before")
+        if since is None and until is not None:
+            since = until - LONGEST
+        if since is None:
+            window = {each.value: each for each in PERIODS}.get(name, Window.HOUR)
+            return cls(since=timezone.now() - window.step * window.steps, window=window)
+        return cls(since=since, until=until)
+
+    @property
+    def query(self) -> dict[str, str]:
+        """The parameters of this page."""
+        if self.window is not None:
+            return {"window": self.window.value}
+        limits = {"seen_after": self.since, "seen_before": self.until}
+        return {name: f"{timezone.localtime(at):%Y-%m-%dT%H:%M:%S}" for name, at in limits.items() if at}
+
+    def given_up(self, webhooks: Sequence[Webhook]) -> dict[Webhook, int]:
+        """Return the number of deliveries to each webhook that were given up, in an interval by whole hours."""
+        if self.window is not None:
+            return {webhook: _given_up_in(self.window, webhook) for webhook in webhooks}
+        rows = Rollup.objects.filter(webhook_id__in=[webhook.pk for webhook in webhooks], given_up__gt=0)
+        rows = rows.filter(resolution=Rollup.Resolution.HOUR, start__gte=start_of("hour", self.since))
+        if self.until is not None:
+            rows = rows.filter(start__lt=self.until)
+        sums = dict(rows.order_by().values_list("webhook_id").annotate(Sum("given_up")))
+        return {webhook: sums.get(webhook.pk, 0) for webhook in webhooks}
 
 
 @dataclass(kw_only=True, slots=True)
@@ -84,19 +131,20 @@ class ImpactPage(OwnedAdmin):
         """Show what a failure has hit: causes and accounts, those that missed the most events first."""
         if not self.has_view_permission(request):
             raise PermissionDenied
-        window = {each.value: each for each in PERIODS}.get(request.GET.get("window", ""), Window.HOUR)
         form = CauseForm(request.GET, auto_id="filter-%s")
-        wanted = {name: value for name, value in form.cleaned_data.items() if value} if form.is_valid() else None
-        causes, has_more = self._failed(request, window, wanted)
-        by_account, by_cause = self._hits(request, causes, window, wanted or {})
+        data = form.cleaned_data if form.is_valid() else {}
+        period = Period.of(request.GET.get("window", ""), data)
+        wanted = {name: data[name] for name in ("answer", "result") if data.get(name)} if form.is_valid() else None
+        causes, has_more = self._failed(request, period, wanted)
+        by_account, by_cause = self._hits(request, causes, period, wanted or {})
         return page_of(
             self,
             request,
             "problem/impact",
             title=gettext("Impact"),
             form=form,
-            window=window.value,
-            windows=[(each.value, TITLES[each], each is window) for each in PERIODS],
+            window=period.window.value if period.window else "",
+            windows=[(each.value, TITLES[each], each is period.window) for each in PERIODS],
             kept_query="".join(f"&{name}={value}" for name, value in (wanted or {}).items()),
             causes=by_cause,
             hits=by_account,
@@ -110,13 +158,15 @@ class ImpactPage(OwnedAdmin):
         )
 
     def _failed(
-        self, request: HttpRequest, window: Window, wanted: Mapping[str, str] | None
+        self, request: HttpRequest, period: Period, wanted: Mapping[str, str] | None
     ) -> tuple[dict[str, set[Cause]], bool]:
         """Return the webhooks with these causes in the period, and True if there may be more."""
         causes: dict[str, set[Cause]] = {}
         if wanted is None:
             return causes, False
-        rows = Problem.objects.filter(last_seen_at__gte=_since(window))
+        rows = Problem.objects.filter(last_seen_at__gte=period.since)
+        if period.until is not None:
+            rows = rows.filter(first_seen_at__lt=period.until)
         if not manages_all(request):
             own = own_rows(request, Webhook.objects.existing()).values_list("pk", flat=True)
             rows = rows.filter(webhook__in=list(own.order_by("-pk")[:MOST_PROBLEMS]))
@@ -127,13 +177,13 @@ class ImpactPage(OwnedAdmin):
         return causes, len(found) == MOST_PROBLEMS
 
     def _hits(
-        self, request: HttpRequest, causes: Mapping[str, set[Cause]], window: Window, wanted: Mapping[str, str]
+        self, request: HttpRequest, causes: Mapping[str, set[Cause]], period: Period, wanted: Mapping[str, str]
     ) -> tuple[list[Hit], list[Hit]]:
         """Return the accounts and the causes."""
         rows = Webhook.objects.filter(pk__in=causes).select_related("owner", "health").order_by("url")
-        given_up = {webhook: _given_up_in(window, webhook) for webhook in rows}
+        given_up = period.given_up(list(rows))
         most_first = sorted(given_up, key=lambda webhook: -given_up[webhook])
-        missed, more = missed_events(most_first, _since(window), is_for_owner=not manages_all(request))
+        missed, more = missed_events(most_first, period.since, period.until, is_for_owner=not manages_all(request))
         of_webhook: defaultdict[str, dict[Cause, int]] = defaultdict(dict)
         for (pk, cause), number in missed.items():
             if is_meant(wanted, cause):
@@ -143,19 +193,19 @@ class ImpactPage(OwnedAdmin):
         for webhook, number in given_up.items():
             found = {**dict.fromkeys(causes[webhook.pk], 0), **of_webhook[webhook.pk]}
             if webhook.owner_id not in accounts:
-                accounts[webhook.owner_id] = self._account(webhook, window, wanted)
+                accounts[webhook.owner_id] = self._account(webhook, period, wanted)
             of_account = accounts[webhook.owner_id]
             of_account.given_up += number
             of_account.add(webhook, sum(found.values()), has_more=webhook.pk in more)
             for cause, events in found.items():
-                hit = by_cause.setdefault(cause, _of_cause(cause, window))
+                hit = by_cause.setdefault(cause, _of_cause(cause, period))
                 hit.add(webhook, events, has_more=webhook.pk in more)
         return _sorted(accounts.values()), _sorted(by_cause.values())
 
-    def _account(self, webhook: Webhook, window: Window, wanted: Mapping[str, str]) -> Hit:
+    def _account(self, webhook: Webhook, period: Period, wanted: Mapping[str, str]) -> Hit:
         listed = reverse("admin:webhooks_app_problem_changelist", current_app=self.admin_site.name)
         name = gettext("the platform") if webhook.owner is None else owners().label(webhook.owner)
-        return Hit(name=name, url=f"{listed}?{_query(window, wanted, webhook.owner)}")
+        return Hit(name=name, url=f"{listed}?{_query(period, wanted, webhook.owner)}")
 
     def _recovery(self, request: HttpRequest, hits: Sequence[Hit]) -> list[str]:
         """Return the webhooks to send missed events to: those that can receive, of the accounts hit most."""
@@ -166,28 +216,24 @@ class ImpactPage(OwnedAdmin):
         return ready[:MAX_RECOVERED]
 
 
-def _since(window: Window) -> datetime:
-    return timezone.now() - window.step * window.steps
-
-
 def _given_up_in(window: Window, webhook: Webhook) -> int:
     health = WebhookHealth.of(webhook)
     return int((health.recent if health else {}).get(window.value, {}).get("given_up", 0))
 
 
-def _of_cause(cause: Cause, window: Window) -> Hit:
+def _of_cause(cause: Cause, period: Period) -> Hit:
     query: dict[str, Any] = {"answer": cause.code} if cause.code else {"result": cause.result}
     if cause.result in UNATTEMPTED:
         query = {}
-    return Hit(name=str(cause), url=f"?{urlencode({'window': window.value, **query})}")
+    return Hit(name=str(cause), url=f"?{urlencode({**period.query, **query})}")
 
 
 def _sorted(hits: Iterable[Hit]) -> list[Hit]:
     return sorted(hits, key=lambda hit: (-hit.missed, -hit.given_up, hit.name))
 
 
-def _query(window: Window, cause: Mapping[str, str], owner: Any) -> str:
-    query = {"seen": PERIODS[window], "state": "all"}
+def _query(period: Period, cause: Mapping[str, str], owner: Any) -> str:
+    query = {"seen": PERIODS[period.window], "state": "all"} if period.window else {"state": "all"}
     if "answer" in cause:
         query["answer"] = cause["answer"]
     if "result" in cause:

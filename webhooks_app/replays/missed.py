@@ -75,13 +75,15 @@ class Missed(NamedTuple):
     """Whether later events were not examined."""
 
 
-def count_missed(webhook: Webhook, *, since: datetime | None = None, states: Sequence[str] = ()) -> Missed:
+def count_missed(
+    webhook: Webhook, *, since: datetime | None = None, until: datetime | None = None, states: Sequence[str] = ()
+) -> Missed:
     """Count the events missed since then, among at most ``MOST_COUNTED``; save nothing.
 
     The default is what ``plan_replay`` covers by default. ``states`` limits the events to some outcomes.
     """
     since = missed_since(webhook) if since is None else max(since, webhook.created_at)
-    draft, number = _draft(webhook, since, states=list(states) or missing_outcomes()), 0
+    draft, number = _draft(webhook, since, until, states=list(states) or missing_outcomes()), 0
     for _page in range(MOST_COUNTED // MOST_EVENTS):
         found = look(webhook.alias, draft)
         number += len(found.matches)
@@ -91,9 +93,10 @@ def count_missed(webhook: Webhook, *, since: datetime | None = None, states: Seq
     return Missed(number, draft.since, has_more=True)
 
 
-def _draft(webhook: Webhook, since: datetime, **fields: Any) -> Replay:
+def _draft(webhook: Webhook, since: datetime, until: datetime | None = None, **fields: Any) -> Replay:
     """Return an unsaved replay of the events since then."""
-    until = timezone.now() + ONE_TICK
+    now = timezone.now() + ONE_TICK
+    until = now if until is None else min(until, now)
     return Replay(webhook=webhook, since=min(since, until), until=until, **fields)
 
 
@@ -117,19 +120,21 @@ def first_missed(
 
 
 def missed_events(
-    webhooks: Sequence[Webhook], since: datetime, *, is_for_owner: bool
+    webhooks: Sequence[Webhook], since: datetime, until: datetime | None = None, *, is_for_owner: bool
 ) -> tuple[MissedByCause, set[str]]:
     """Count the events that these webhooks have missed since then; also return the webhooks that may have missed more.
+
+    With ``until``, only those that were given up or cancelled, or not queued, before.
 
     Causes that the owner may not see are left out for them.
     """
     ids = [webhook.pk for webhook in webhooks]
-    failed, unread = _failed(ids, since)
+    failed, unread = _failed(ids, since, until)
     settled = _delivered_or_pending([each.first_id or each.pk for each in failed])
     newest = {(each.webhook_id, each.event_id): each for each in reversed(failed)}.values()
     missed = (each for each in newest if (each.first_id or each.pk) not in settled)
     found = Counter((each.webhook_id, _cause(each)) for each in missed if not (each.is_masked and is_for_owner))
-    never, more = _never_queued(webhooks, since)
+    never, more = _never_queued(webhooks, since, until)
     return found + never, unread | more
 
 
@@ -154,21 +159,23 @@ def delivered_instead(deliveries: Iterable[Delivery]) -> dict[str, Delivery]:
     return {pk: by_first[first] for pk, first in failed.items() if first in by_first}
 
 
-def _never_queued(webhooks: Sequence[Webhook], since: datetime) -> tuple[MissedByCause, set[str]]:
+def _never_queued(
+    webhooks: Sequence[Webhook], since: datetime, until: datetime | None
+) -> tuple[MissedByCause, set[str]]:
     """Count the events that webhooks could not get, because they were stopped."""
     stopped = [each for each in webhooks if each.is_stopped or each.status_changed_at >= since]
     found: MissedByCause = Counter()
     more = {each.pk for each in stopped[MOST_STOPPED:]}
     for webhook in stopped[:MOST_STOPPED]:
-        counted = count_missed(webhook, since=since, states=[Replay.Outcome.MISSED.value])
+        counted = count_missed(webhook, since=since, until=until, states=[Replay.Outcome.MISSED.value])
         found[webhook.pk, NEVER_QUEUED] = counted.number
         if counted.has_more:
             more.add(webhook.pk)
     return found, more
 
 
-def _failed(webhook_ids: Sequence[str], since: datetime) -> tuple[list[Failed], set[str]]:
-    """Return the latest deliveries given up or cancelled since then, newest first, and webhooks that may have more."""
+def _failed(webhook_ids: Sequence[str], since: datetime, until: datetime | None) -> tuple[list[Failed], set[str]]:
+    """Return the latest deliveries given up or cancelled in a period, newest first, and webhooks that may have more."""
     rows = Delivery.objects.filter(kind=Delivery.Kind.EVENT)
     is_listed = rows.is_listed(State.GIVEN_UP)
     lists = [rows.in_state(state) for state in Delivery.LISTED_STATES] if is_listed else [rows]
@@ -176,10 +183,14 @@ def _failed(webhook_ids: Sequence[str], since: datetime) -> tuple[list[Failed], 
     unread: set[str] = set(webhook_ids[MAX_RANGES:])
     for each in lists:
         # Deliveries are ordered by their creation, and short retries end before older long ones.
-        some, others = _latest(created_within(each, since - _longest_span()), webhook_ids[:MAX_RANGES])
+        some, others = _latest(created_within(each, since - _longest_span(), until), webhook_ids[:MAX_RANGES])
         found += some
         unread |= others
-    ended = [each for each in found if each.is_failed and (each.finished_at or since) >= since]
+    ended = [
+        each
+        for each in found
+        if each.is_failed and (at := each.finished_at or since) >= since and (until is None or at < until)
+    ]
     return sorted(ended, key=lambda each: each.pk, reverse=True), unread
 
 
