@@ -74,13 +74,18 @@ def test_another_scheme_host_or_port_drops_the_headers(api, webhook, url, kept):
     answer = api.call("PATCH", f"/v1/webhooks/{webhook.pk}", {"url": url})
 
     assert answer.status_code == 200
-    assert bool(answer.json()["headers"]) is kept
+    webhook.refresh_from_db()
+    webhook.switch_url()
+    assert bool(api.call("GET", f"/v1/webhooks/{webhook.pk}").json()["headers"]) is kept
 
 
 def test_headers_given_together_with_another_host_are_kept(api, webhook):
     change = {"url": "http://127.0.0.2:9000/hook", "headers": {"X-Tenant": "given again"}}
 
     api.call("PATCH", f"/v1/webhooks/{webhook.pk}", change)
+    assert stored() == {"X-Tenant": "acme", "X-Route": "7"}  # for the URL in use
+    webhook.refresh_from_db()
+    webhook.switch_url()
 
     assert stored() == {"X-Tenant": "given again"}
 

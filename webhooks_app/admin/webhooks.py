@@ -95,7 +95,7 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookActions, Expo
     search_help_text = _("An ID (wh_…), part of a URL or an account name.")
     list_display = ("target", "state", "owner_name", "course", "last_delivery", "failing")
     exported = {  # noqa: RUF012
-        "target": {"url": "url", "pending_url": "pending_url", "description": "description"},
+        "target": {"url": "url", "description": "description", "pending_url": "pending_url"},
         "owner_name": {"account": account_of},
         "state": {
             "status": "status",
