@@ -27,9 +27,10 @@ class WebhooksConfig(AppConfig):
         from . import checks  # noqa: F401, PLC0415
         from .conf import settings  # noqa: PLC0415
         from .event_types import OPERATIONAL_EVENT_TYPES, registry  # noqa: PLC0415
+        from .maintenance.announcements import announce_refused_url  # noqa: PLC0415
         from .maintenance.forgetting import forget_deleted  # noqa: PLC0415
         from .maintenance.notifications import emit_disabled  # noqa: PLC0415
-        from .signals import deliveries_created, webhook_being_disabled  # noqa: PLC0415
+        from .signals import deliveries_created, webhook_being_disabled, webhook_url_refused  # noqa: PLC0415
         from .wake.base import wake_workers  # noqa: PLC0415
 
         if "celery" in sys.modules or settings.WAKE == "celery":
@@ -46,3 +47,4 @@ class WebhooksConfig(AppConfig):
         autodiscover_modules("webhook_events")
         deliveries_created.connect(wake_workers, dispatch_uid="webhooks_app.wake_workers")
         webhook_being_disabled.connect(emit_disabled, dispatch_uid="webhooks_app.emit_disabled")
+        webhook_url_refused.connect(announce_refused_url, dispatch_uid="webhooks_app.announce_refused_url")

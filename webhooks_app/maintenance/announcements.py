@@ -15,6 +15,7 @@ from django.db import InterfaceError, OperationalError
 from django.db.models import Exists, F, OuterRef, QuerySet
 
 from ..conf import settings
+from ..database.clock import now as clock_now
 from ..database.sql import writing
 from ..models import Announcement, ApiKey, QueueEntry, Webhook, WebhookHealth
 from ..models.disclosure import UNREACHABLE_MESSAGES
@@ -113,6 +114,17 @@ def _failed(using: str, now: datetime) -> Iterator[Announcement]:
         is_masked = webhook.status_reason in UNREACHABLE_MESSAGES
         at = hidden_end(stopped_since(webhook), now) if is_masked else now
         yield announcement(Kind.VERIFICATION_FAILED, at, since=webhook.status_changed_at, webhook=webhook)
+
+
+def announce_refused_url(sender: Any, webhook_id: str, reason: str, **kwargs: Any) -> None:
+    """Announce that a new URL failed its verification (signal handler for ``webhook_url_refused``)."""
+    moment = at = clock_now()
+    webhook = Webhook.objects.get(pk=webhook_id)
+    if reason in UNREACHABLE_MESSAGES:
+        handshakes = webhook.deliveries.handshakes().order_by("-pk")
+        began_at = handshakes.values_list("created_at", flat=True).first()
+        at = hidden_end(began_at or moment, moment)
+    announce(webhook.alias, [announcement(Kind.URL_REFUSED, at, since=moment, webhook=webhook)])
 
 
 def hidden_end(began_at: datetime, now: datetime) -> datetime:

@@ -238,7 +238,7 @@ def _read(value: str | None) -> datetime | None:
 
 def _cause(announcement: Announcement) -> str:
     """Return why requests failed, or why a verification did, in words that the owner may read."""
-    if announcement.kind == Kind.VERIFICATION_FAILED and announcement.webhook:
+    if announcement.kind in (Kind.VERIFICATION_FAILED, Kind.URL_REFUSED) and announcement.webhook:
         return translated(announcement.webhook.status_reason)
     result, code = announcement.facts.get("result", ""), announcement.facts.get("status_code")
     if result == UNREACHABLE:

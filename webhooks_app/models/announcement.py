@@ -14,6 +14,7 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from ..protocol.ids import first_id_at
+from ..reasons import code_of
 from .api_key import ApiKey
 from .audit import Audited
 from .base import BaseModel, BaseQuerySet
@@ -54,6 +55,7 @@ class Announcement(BaseModel):
         RECOVERED = "recovered"
         DISABLED = "disabled"
         VERIFICATION_FAILED = "verification_failed"
+        URL_REFUSED = "url_refused"
         UNVERIFIED = "unverified"
         PAUSED = "paused"
         KEY_EXPIRES = "key_expires"
@@ -114,6 +116,8 @@ class Announcement(BaseModel):
             return False
         if self.kind == kinds.PAUSED:
             return webhook.paused_at == self.since
+        if self.kind == kinds.URL_REFUSED:
+            return code_of(webhook.status_reason) == "new_url_failed"
         if self.kind in (kinds.VERIFICATION_FAILED, kinds.UNVERIFIED):
             status = webhook.Status.PENDING if self.kind == kinds.UNVERIFIED else webhook.Status.FAILED
             return webhook.status == status and webhook.status_changed_at == self.since

@@ -292,6 +292,26 @@ def test_the_mail_about_an_unreachable_url_comes_ten_minutes_after_the_beginning
     assert "The URL could not be reached." in mail.outbox[0].body
 
 
+@pytest.mark.parametrize(
+    ("reason", "minutes"),
+    [(ReasonText("status_not_200", status="404"), 2), (UNREACHED, 10)],
+    ids=["answered", "unreachable"],
+)
+def test_a_new_url_that_failed_its_verification_is_told(days: Days, reason: str, minutes: int) -> None:
+    days.webhook.pending_url = "https://new.example.com/hook"
+    with following(days.clock), django.test.TestCase.captureOnCommitCallbacks(execute=True):
+        days.webhook.keep_url(reason)
+
+    pass_minutes(days, minutes - 2, step=2)
+    assert mail.outbox == []
+    pass_minutes(days, 2, step=2)
+
+    (message,) = mail.outbox
+    assert message.subject == f"The verification of webhook {days.webhook.pk} failed"
+    assert "https://new.example.com/hook" in message.body
+    assert f"Events are still sent to the present URL:\n\n    {days.webhook.url}\n" in message.body
+
+
 def test_a_verification_that_passed_before_the_mail_is_not_told(days: Days) -> None:
     Webhook.objects.update(created_at=NOON)
     stop(days.webhook, "failed", NOON, UNREACHED)
