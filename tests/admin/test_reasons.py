@@ -15,11 +15,11 @@ from django.utils import translation
 import webhooks_app
 from webhooks_app.event_types import registry
 from webhooks_app.exceptions import InvalidEndpointError, UnknownEventTypeError, WebhookStateError
-from webhooks_app.models import Replay, Webhook
+from webhooks_app.models import Replay, Webhook, fields
+from webhooks_app.models.fields import translated
 from webhooks_app.operations import replays
 from webhooks_app.operations.actors import PROJECT
-from webhooks_app.pages import display, forms
-from webhooks_app.pages.display import translated
+from webhooks_app.pages import forms
 from webhooks_app.protocol.handshake import refusal_of_answer
 from webhooks_app.reasons import TEMPLATES, ReasonText, as_stored, code_of, from_stored
 from webhooks_app.transport import errors
@@ -76,7 +76,7 @@ def german(monkeypatch):
         "Disabled by the operator.": "Vom Betreiber deaktiviert.",
         TEMPLATES["all_given_up"].many: "Seit %(days)s Tagen: %(number)s seit %(since)s UTC.",
     }
-    monkeypatch.setattr(display, "gettext", lambda template: words.get(template, template))
+    monkeypatch.setattr(fields, "gettext", lambda template: words.get(template, template))
 
 
 @pytest.mark.parametrize(

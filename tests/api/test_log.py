@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from tests.support.rows import EVENT_TYPE, emit_one, end_deliveries, make_webhook
 from webhooks_app import send_test_event
-from webhooks_app.models import Delivery, DeliveryAttempt, Event, QueueEntry
+from webhooks_app.models import Delivery, DeliveryAttempt, Event, QueueEntry, Webhook
 from webhooks_app.operations.actors import PROJECT
 from webhooks_app.operations.lifecycle import start_verification
 from webhooks_app.protocol.json_data import format_time
@@ -128,9 +128,12 @@ def test_only_attempts_show_the_receivers_answer(api, webhook, delivery):
     assert not any(BODY in text for text in texts)
 
 
-@pytest.mark.parametrize("kind", ["test", "verification"])
-def test_tests_and_verifications_show_only_result_and_status(api, delivery, kind):
+@pytest.mark.parametrize(
+    ("kind", "status"), [("test", "pending"), ("verification", "pending"), ("verification", "active")]
+)
+def test_verifications_and_tests_of_unverified_urls_show_only_result_and_status(api, delivery, kind, status):
     Delivery.objects.update(kind=kind)
+    Webhook.objects.update(status=status)
 
     (attempt,) = api.call("GET", f"/v1/deliveries/{delivery.id}").json()["attempts"]
 
@@ -138,9 +141,18 @@ def test_tests_and_verifications_show_only_result_and_status(api, delivery, kind
     assert (attempt["response_headers"], attempt["response_body"], attempt["retry_after"]) == ([], "", "")
 
 
-@pytest.mark.parametrize("message", ["The receiver's TLS certificate has expired.", "The TLS handshake failed."])
-def test_a_test_does_not_show_the_receivers_certificate(api, delivery, message):
+def test_a_test_of_a_verified_url_shows_its_answer(api, delivery):
     Delivery.objects.update(kind="test")
+
+    (attempt,) = api.call("GET", f"/v1/deliveries/{delivery.id}").json()["attempts"]
+
+    assert (attempt["response_body"], attempt["retry_after"]) == (BODY, "120")
+
+
+@pytest.mark.parametrize("message", ["The receiver's TLS certificate has expired.", "The TLS handshake failed."])
+def test_a_test_of_an_unverified_url_does_not_show_the_receivers_certificate(api, delivery, message):
+    Delivery.objects.update(kind="test")
+    Webhook.objects.update(status="pending")
     DeliveryAttempt.objects.update(result="tls_error", message=message)
 
     (attempt,) = api.call("GET", f"/v1/deliveries/{delivery.id}").json()["attempts"]

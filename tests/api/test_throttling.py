@@ -131,7 +131,7 @@ def test_a_new_url_counts_as_a_verification(api, alice, settings):
     statuses = [api.call("PATCH", path, {"url": f"{URL}/{number}"}).status_code for number in range(2)]
 
     assert statuses == [200, 429]
-    assert api.call("GET", path).json()["url"] == f"{URL}/0"
+    assert api.call("GET", path).json()["pending_url"] == f"{URL}/0"
     assert api.call("PATCH", path, {"description": "x"}).status_code == 200
 
 

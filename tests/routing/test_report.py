@@ -105,7 +105,7 @@ CASES = {
     "enabled and disabled since": ([disable], [enable, disable], "disabled"),
     "pending": ([verify], [nothing], "pending"),
     "verified since": ([verify], [verified], "pending"),
-    "moved, and verified since": ([move], [verified], "pending"),
+    "moved": ([move], [nothing], "sent"),
     "failed since": ([verify], [fail], "pending"),
     "failed": ([verify, fail], [nothing], "failed"),
     "failed, verified since": ([verify, fail], [verify, verified], "failed"),

@@ -59,8 +59,9 @@ class PublicKeySerializer(serializers.Serializer[Any]):
 class HealthSerializer(serializers.Serializer[Any]):
     """The health of a webhook, which a list has read for all of its webhooks."""
 
-    state = serializers.ChoiceField(
-        source="standing", choices=Standing.choices, help_text="What the receiver does now, by its requests."
+    state = serializers.CharField(
+        source="standing",
+        help_text=f"What the receiver does now, by its requests: {', '.join(f'`{each}`' for each in Standing.values)}.",
     )
     text = serializers.CharField(help_text="The state in a sentence; empty if there is nothing to say.")
     since = MomentField(allow_null=True, help_text="Start of the failure, the pause or the delay; null for others.")

@@ -248,11 +248,11 @@ def _thresholds(name: str, limits: Mapping[str, float]) -> Iterator[checks.Check
             hint = did_you_mean(get_close_matches(key, known, n=1)) or gettext("Choose from %(names)s.") % {
                 "names": ", ".join(known)
             }
-            yield checks.Error(found, hint=hint, id="webhooks_app.E041")
+            yield checks.Error(found, hint=hint, id="webhooks_app.E043")
         elif not 0 <= value <= MAX_THRESHOLD:
             found = gettext("%(name)s has the value %(value)s for '%(key)s'.")
             numbers = {"name": name, "key": key, "value": as_text(value)}
-            yield checks.Error(found % numbers, hint=range_hint(0, MAX_THRESHOLD), id="webhooks_app.E041")
+            yield checks.Error(found % numbers, hint=range_hint(0, MAX_THRESHOLD), id="webhooks_app.E043")
 
 
 CONTENT_CHECKS: Mapping[str, Check] = {

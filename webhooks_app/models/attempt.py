@@ -16,7 +16,7 @@ from .delivery import Delivery
 from .disclosure import TLS_FAILED, UNREACHABLE, Masked, MaskedQuerySet, unreachable_message
 from .fields import CompactJSONField, ReasonField
 from .own_headers import REDACTED
-from .status import PROBES
+from .status import PROBES, DeliveryKind
 
 
 class DeliveryAttemptQuerySet(MaskedQuerySet["DeliveryAttempt"]):
@@ -106,7 +106,8 @@ class DeliveryAttempt(Masked):
 
     def show_to_owner(self) -> None:
         super().show_to_owner()
-        self.hides_answer = self.delivery.kind in PROBES and not self._went_to_verified_url
+        is_test_of_own = self.delivery.kind == DeliveryKind.TEST and self._went_to_verified_url
+        self.hides_answer = self.delivery.kind in PROBES and not is_test_of_own
         if self.is_masked:
             self.result, self.message, self.duration_ms = UNREACHABLE, unreachable_message(self.message), None
             self.peer, self.timings, self.timestamp = "", {}, None
