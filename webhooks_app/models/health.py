@@ -185,7 +185,7 @@ class WebhookHealth(BaseModel):
         null=True,
         help_text=_("Creation time of the oldest event given up or cancelled since the last success."),
     )
-    trouble = models.CharField(max_length=8, choices=Trouble.choices, blank=True, default="", editable=False)
+    trouble = models.CharField(max_length=8, choices=Trouble, blank=True, default="", editable=False)
     """What the recent results show, summed up by a job; "" if nothing."""
     past_failures = models.JSONField(_("past failing periods"), default=list)
     """A list of ``FailingPeriod`` as JSON, in order."""
