@@ -22,7 +22,7 @@ from .conftest import DATA, Page, shows, text
 
 pytestmark = pytest.mark.only_on("sqlite", "postgresql", "mariadb")
 
-MAX_QUERIES = 9
+MAX_QUERIES = 10
 State, Result = Delivery.State, DeliveryAttempt.Result
 
 
