@@ -23,6 +23,8 @@ CALLS = {
     "webhooks.enable": lambda s: ("post", f"webhooks/{s.disabled.pk}/enable", None),
     "webhooks.choices": lambda s: ("get", "webhooks/choices", None),
     "webhooks.try_filter": lambda s: ("post", f"webhooks/{s.webhook.pk}/try-filter", {"event_id": s.event.pk}),
+    "webhooks.mails": lambda s: ("get", "webhooks/mails", None),
+    "webhooks.choose_mails": lambda s: ("patch", "webhooks/mails", {"mails": "daily"}),
     "webhooks.deliveries": lambda s: ("get", f"webhooks/{s.delivery.webhook_id}/deliveries", None),
     "webhooks.audit": lambda s: ("get", f"webhooks/{s.paused.pk}/audit", None),
     "events.list": lambda s: ("get", "events", s.event and None),

@@ -84,6 +84,8 @@ class Subject:
 
     @cached_property
     def problem(self):
+        """A problem with a missed event."""
+        Delivery.objects.filter(pk=self.delivery.pk).update(state="given_up")
         now = timezone.now()
         seen = {"count": 1, "first_seen_at": now, "last_seen_at": now, "opened_at": now, "missed_from": now}
         return Problem.objects.create(webhook=self.webhook, result="timeout", code=0, **seen)
