@@ -23,6 +23,7 @@ OF_THEMES = (
     ("listitem", ".dropdown"),
     *(("listitem", tools) for tools in (".ml-auto", ".flex-wrap", ".object-tools", ".webhooks-tool")),
     ("color-contrast", ".text-link"),
+    ("color-contrast", ".mx-2"),  # between the parts of a title in Unfold
 )
 """Findings in parts of themes that no template of ours can mend: the rule and a part of the selector.
 
