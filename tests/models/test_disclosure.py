@@ -17,6 +17,7 @@ from webhooks_app.delivery.engine import Engine
 from webhooks_app.models import AuditEntry, Delivery, DeliveryAttempt, Webhook
 from webhooks_app.models.disclosure import UNREACHABLE, UNREACHABLE_MESSAGE
 from webhooks_app.models.hold import HoldReason, holds_of
+from webhooks_app.pages.display import last_attempts
 from webhooks_app.reasons import code_of
 from webhooks_app.signals import attempt_made
 from webhooks_app.transport import errors
@@ -194,6 +195,14 @@ def test_an_answer_to_a_test_is_shown_if_the_url_was_verified_before(alice):
     assert shown() == ""
     Webhook.objects.update(url=webhook.url, status="disabled")
     assert shown() == ""
+
+
+def test_a_list_of_tests_reads_only_some_facts_of_their_attempts(alice):
+    send_test_event(make_webhook(alice), EVENT_TYPE)
+    deliver(500)
+    (delivery,) = Delivery.objects.for_owner().filter(kind="test").select_related("webhook")
+
+    assert last_attempts([delivery])[delivery.pk].response_status == 500
 
 
 def test_an_answer_to_a_probe_of_an_unverified_url_is_shown_by_its_status_only(alice):

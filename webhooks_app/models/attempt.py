@@ -126,7 +126,8 @@ class DeliveryAttempt(Masked):
         """Whether the URL had passed its verification, and has been that of the active webhook since."""
         webhook = self.delivery.webhook
         is_verified = webhook.status == webhook.Status.ACTIVE and webhook.url == self.url
-        return is_verified and self.started_at >= webhook.status_changed_at
+        started_at: datetime | None = self.started_at  # None if only other columns are read
+        return is_verified and started_at is not None and started_at >= webhook.status_changed_at
 
     @property
     def message_code(self) -> str:
