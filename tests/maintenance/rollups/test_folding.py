@@ -201,11 +201,13 @@ def test_the_rollups_equal_a_recount_of_the_attempts(django_user_model):
     clock = ManualClock()
     queue = Queue(using="default", clock=clock, lease=timedelta(seconds=45), slots=open_slots(clock))
     statuses = iter([200, 500, 404, 200, 500] * 100)
-    for turn in range(80):
+    for turn in range(40):
         if turn < 6:
             emit_one(alice)
-        if results := [_answered(claim, clock, next(statuses)) for claim in queue.claim(5)]:
+        claims = queue.claim(5)
+        if results := [_answered(claim, clock, next(statuses)) for claim in claims]:
             record(sql_for("default"), results, clock())
+            queue.forget(claims)  # otherwise a webhook with 16 attempts has no slot left
         clock.advance(11)
     while fold("default", limit=3).tallies:
         pass
