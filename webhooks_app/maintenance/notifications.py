@@ -116,10 +116,9 @@ def begin_of(health: WebhookHealth) -> datetime:
 
 def cause_of(health: WebhookHealth) -> Cause | None:
     """Return the commonest cause of the requests that failed since the last success, or None if none is known."""
-    cause = max(health.refused, key=lambda each: health.refused[each], default="")
-    if cause.isdecimal():
-        return Cause(DeliveryAttempt.Result.HTTP_STATUS, int(cause))
-    return Cause(cause) if cause else None
+    if health.cause.isdecimal():
+        return Cause(DeliveryAttempt.Result.HTTP_STATUS, int(health.cause))
+    return Cause(health.cause) if health.cause else None
 
 
 def waiting_for(using: str, webhook_id: str) -> int:

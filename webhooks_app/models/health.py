@@ -237,6 +237,11 @@ class WebhookHealth(BaseModel):
         except cls.DoesNotExist:
             return None
 
+    @property
+    def cause(self) -> str:
+        """The commonest cause of the failed requests: a status as text, or a result; "" without a failed request."""
+        return max(self.refused, key=lambda cause: self.refused[cause], default="")
+
     def is_failing(self, now: datetime) -> bool:
         """Return True if the receiver fails, by the same rule as ``is_failing``."""
         if self.given_up_since is not None:

@@ -104,7 +104,7 @@ def judged(webhook: Webhook, health: WebhookHealth | None, waiting: Waiting, now
         standing=standing,
         since=since.get(standing),
         failed_requests=health.refused_count,
-        cause=max(health.refused, key=lambda cause: health.refused[cause], default=""),
+        cause=health.cause,
         given_up=health.given_up_count,
         next_attempt_at=waiting.next_retry_at,
     )

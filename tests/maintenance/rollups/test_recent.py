@@ -12,9 +12,9 @@ from webhooks_app.maintenance import jobs
 from webhooks_app.maintenance.jobs import JOBS, run_due
 from webhooks_app.maintenance.rollups.folding import fold
 from webhooks_app.maintenance.rollups.recent import lower_bound, pack, sum_up
-from webhooks_app.models import MaintenanceJob, RecentResults, Rollup, Webhook, WebhookHealth
+from webhooks_app.models import Delivery, MaintenanceJob, RecentResults, Rollup, Webhook, WebhookHealth
 
-from ...support.rows import emit_one, make_webhook
+from ...support.rows import emit_one, end_deliveries, make_webhook
 from .conftest import NOW, make_tally
 
 pytestmark = pytest.mark.only_on("sqlite", "postgresql", "mariadb")
@@ -134,3 +134,45 @@ def test_the_rows_of_fewer_webhooks_are_deleted() -> None:
     jobs.sum_up_recent(DEFAULT_DB_ALIAS, NOW, facts)
 
     assert [row.results["ids"] for row in RecentResults.objects.all()] == [[webhook.pk]]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("counters", "trouble"),
+    [
+        ({"succeeded_at_once": 10, "ms_5000": 10}, ""),
+        ({"succeeded_at_once": 10, "ms_10000": 10}, "slow"),
+        ({"succeeded_at_once": 9, "ms_10000": 9}, ""),
+        ({"succeeded_at_once": 9, "failed_timeout": 1}, "partly"),
+        ({"succeeded_at_once": 99, "failed_timeout": 1}, "partly"),
+        ({"succeeded_at_once": 100, "failed_timeout": 1}, ""),
+    ],
+)
+def test_the_last_hour_shows_a_trouble(counters: dict[str, int], trouble: str) -> None:
+    webhook = make_webhook(None)
+    make_tally(NOW, **{webhook.pk: counters})
+    fold(DEFAULT_DB_ALIAS)
+
+    sum_up(DEFAULT_DB_ALIAS, [webhook.pk], NOW)
+
+    assert WebhookHealth.objects.get(webhook=webhook).trouble == trouble
+
+
+@pytest.mark.django_db
+def test_a_lost_event_is_a_trouble_until_it_is_delivered() -> None:
+    webhook, now = make_webhook(None), timezone.now()
+    lost = emit_one(None).deliveries.get()
+    make_tally(now, **{webhook.pk: {"given_up": 1, "succeeded_at_once": 1000}})
+    fold(DEFAULT_DB_ALIAS)
+    end_deliveries(state="given_up")
+
+    def summed_up() -> tuple[str, object]:
+        sum_up(DEFAULT_DB_ALIAS, [webhook.pk], now)
+        health = WebhookHealth.objects.get(webhook=webhook)
+        return health.trouble, health.recent.get("missed")
+
+    before = summed_up()
+    again = Delivery.objects.queue(event=lost.event, webhook=webhook, redelivery_of=lost)
+    end_deliveries(Delivery.objects.filter(pk=again.pk), state="succeeded")
+
+    assert (before, summed_up()) == (("partly", 1), ("", None))

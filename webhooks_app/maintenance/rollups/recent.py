@@ -80,8 +80,10 @@ def sum_up(using: str, webhook_ids: Sequence[str], now: datetime) -> Recent:
     queued = QueueEntry.objects.using(using).filter(webhook__in=webhook_ids).order_by()
     for webhook_id, number in queued.values_list("webhook").annotate(number=Count("pk")):
         found[webhook_id][QUEUED] = number
-    failing = [pk for pk, recent in found.items() if recent.get(Window.DAY.value, {}).get("given_up")]
-    for webhook_id in failing:
+    lost = {pk for pk, recent in found.items() if recent.get(Window.DAY.value, {}).get("given_up")}
+    # While a receiver fails, nobody asks for their number, and in an outage they are many.
+    failing = WebhookHealth.objects.using(using).failing(now).filter(pk__in=lost).values_list("pk", flat=True)
+    for webhook_id in sorted(lost.difference(failing)):
         if number := _missed(using, webhook_id, now - DAY):
             found[webhook_id][MISSED] = number
     _store(using, found)
