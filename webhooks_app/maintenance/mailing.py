@@ -118,7 +118,7 @@ def send_due(using: str, now: datetime) -> bool:
         Announcement.objects.using(using).filter(pk__in=orphans).delete()
     owner_ids = {each.subject.owner_id for each in found} - {None}
     preferences = MailPreference.objects.using(using).by_owner(owner_ids)
-    recipients = {_recipient(each, preferences).key: _recipient(each, preferences) for each in found}
+    recipients = {each.key: each for each in (_recipient(announcement, preferences) for announcement in found)}
     problem: Exception | None = None
     for each in recipients.values():
         try:
