@@ -320,7 +320,7 @@ def test_a_new_url_counts_as_a_probe(superuser: Page, webhook: Webhook, settings
     for number in range(2):
         superuser.post("webhook", "change", webhook.pk, url=f"https://receiver.example.com/{number}", **form)
 
-    assert Webhook.objects.get().url.endswith("/0")
+    assert Webhook.objects.get().pending_url.endswith("/0")
 
 
 def test_a_redelivery_of_a_test_counts_as_a_test(superuser: Page, webhook: Webhook, settings: Any) -> None:
