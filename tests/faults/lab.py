@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import time
 import uuid
 from collections import Counter
@@ -117,6 +118,11 @@ class Lab:
         assert self.receiver
         self.receiver.request_stop()
         self.receiver.popen.wait(30)
+
+    def release_requests(self) -> None:
+        """Let the receiver answer the held requests, and all later ones at once."""
+        assert self.receiver
+        self.receiver.popen.send_signal(signal.SIGUSR1)
 
     def start_host(self, *, broker_url: str = "") -> Host:
         host = self._started(Host(log=self._new_log("host"), env=self.environment(broker_url)))

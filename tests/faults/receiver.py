@@ -40,11 +40,13 @@ class Exchange:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         log: Log,
+        released: asyncio.Event,
     ) -> None:
         self.number = number
         self.times = times
         """The number of requests for this event, including this one."""
         self.body = body
+        self.released = released
         self._reader = reader
         self._writer = writer
         self._log = log
@@ -82,6 +84,12 @@ async def _ok(exchange: Exchange, argument: str) -> None:
 
 async def _slow(exchange: Exchange, argument: str) -> None:
     await asyncio.sleep(float(argument or 1))
+    await _ok(exchange, "")
+
+
+async def _held(exchange: Exchange, argument: str) -> None:
+    """Answer after SIGUSR1 only."""
+    await exchange.released.wait()
     await _ok(exchange, "")
 
 
@@ -149,6 +157,7 @@ async def _uneven(exchange: Exchange, argument: str) -> None:
 TEMPERS: Mapping[str, Answer] = {
     "ok": _ok,
     "slow": _slow,
+    "held": _held,
     "slowlyfails": _slowly_fails,
     "fails": _fails,
     "never": _never,
@@ -225,9 +234,12 @@ class Receiver:
         self._number = len(requests)
         self._times = Counter((request["event_id"], request["path"]) for request in requests)
         self._log = Log(log)
+        self._released = asyncio.Event()
 
     async def serve(self, port: int) -> None:
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, os._exit, 0)
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, os._exit, 0)
+        loop.add_signal_handler(signal.SIGUSR1, self._released.set)
         server = await asyncio.start_server(self._connected, "127.0.0.1", port, backlog=1024)
         await server.serve_forever()
 
@@ -260,7 +272,8 @@ class Receiver:
             headers={name: value for name, value in headers.items() if name in LOGGED},
         )
         temper, _, argument = path.split("/")[1].partition("-")
-        exchange = Exchange(self._number, self._times[event_id, path], body, reader, writer, self._log)
+        times = self._times[event_id, path]
+        exchange = Exchange(self._number, times, body, reader, writer, self._log, self._released)
         await TEMPERS[temper](exchange, argument)
 
 
