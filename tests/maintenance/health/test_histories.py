@@ -16,7 +16,7 @@ from webhooks_app.pages.health import sentences
 from webhooks_app.transport import errors
 
 from ...delivery.conftest import ImpatientTransport, ManualClock
-from ...support.rows import emit_one, make_webhook
+from ...support.rows import EVENT_TYPE, emit_one, make_webhook
 
 pytestmark = pytest.mark.django_db
 
@@ -26,7 +26,7 @@ FAILING, PARTLY, RETRYING, WELL = Standing.FAILING, Standing.PARTLY_FAILING, Sta
 REFUSED = errors.not_connected("receiver.example.com")
 
 Answer = Callable[[int, float], Any]
-"""Returns the answer to the request of this number (from 1), so many seconds after the first event."""
+"""Returns the answer to the request with an event of this number (from 1), so many seconds after the first event."""
 
 ALWAYS: dict[str, Answer] = {
     "answers 200": lambda number, seconds: 200,
@@ -45,7 +45,12 @@ class History:
         self.webhook = webhook
         self.clock = ManualClock()
         self.began_at = self.clock()
-        self.transport = ImpatientTransport(self.clock, lambda _: answer(len(self.transport.requests), self.seconds))
+        self.transport = ImpatientTransport(self.clock, lambda _: answer(self.events_sent, self.seconds))
+
+    @property
+    def events_sent(self) -> int:
+        """The number of requests with an event. A notice of a retry is answered as the event before it."""
+        return len(self.transport.sent(EVENT_TYPE))
 
     @property
     def results(self) -> list[str]:
