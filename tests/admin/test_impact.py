@@ -28,8 +28,6 @@ from .conftest import Page, shows, text
 from .test_content_security import InlineParts
 from .test_plans import rows_read
 
-pytestmark = pytest.mark.only_on("sqlite", "postgresql", "mariadb")
-
 
 def hits(page: Page, **query: str) -> list[tuple[str, int, int]]:
     found = page.get("problem", "impact", **query).context["hits"]

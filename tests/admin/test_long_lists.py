@@ -20,8 +20,6 @@ from webhooks_app.protocol.ids import first_id_at
 
 from .conftest import DATA, Page, shows, text
 
-pytestmark = pytest.mark.only_on("sqlite", "postgresql", "mariadb")
-
 MAX_QUERIES = 10
 State, Result = Delivery.State, DeliveryAttempt.Result
 

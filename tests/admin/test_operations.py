@@ -34,8 +34,6 @@ from webhooks_app.models.maintenance import table_sizes
 
 from .conftest import DATA, Page, shows, text
 
-pytestmark = pytest.mark.only_on("sqlite", "postgresql", "mariadb")
-
 
 def operations(page: Page) -> Any:
     return page.get("operations")

@@ -30,8 +30,6 @@ from ..support.plans import rows_read, update_statistics
 from .conftest import DATA, Page, shows, text
 from .test_content_security import InlineParts
 
-pytestmark = pytest.mark.only_on("sqlite", "postgresql", "mariadb")
-
 URL = "admin:app_list"
 COUNTED = {"succeeded_at_once": 6, "succeeded_later": 2, "given_up": 2, "failed_timeout": 8, "ms_100": 8, "ms_sum": 640}
 

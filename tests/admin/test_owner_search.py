@@ -16,8 +16,6 @@ from webhooks_app.owners import BaseOwners, UserOwners
 
 from .conftest import Page, shown_messages, shows, text
 
-pytestmark = pytest.mark.only_on("sqlite", "postgresql", "mariadb")
-
 FORM = {"url": "https://new.example.com/", "event_types": ["file.deleted"]}
 
 

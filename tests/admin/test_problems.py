@@ -19,8 +19,6 @@ from ..support.rows import end_deliveries, make_problem
 from .conftest import Page, shown_messages, shows, text
 from .test_content_security import InlineParts
 
-pytestmark = pytest.mark.only_on("sqlite", "postgresql", "mariadb")
-
 State = Problem.State
 
 

@@ -36,8 +36,6 @@ from ..support.rows import URL
 from .conftest import DATA, Page, shows, text
 from .test_content_security import InlineParts
 
-pytestmark = pytest.mark.only_on("sqlite", "postgresql", "mariadb")
-
 NOW = timezone.now()
 
 

@@ -15,8 +15,6 @@ from webhooks_app.models import Webhook
 
 from .conftest import Page, text
 
-pytestmark = pytest.mark.only_on("sqlite", "postgresql", "mariadb")
-
 ENTRIES = ("receivers", "eventtypes", "operations")
 
 

@@ -17,8 +17,6 @@ from webhooks_app.protocol.ids import first_id_at
 
 from .conftest import DATA, Page, shows, text
 
-pytestmark = pytest.mark.only_on("sqlite", "postgresql", "mariadb")
-
 NOON = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 
 

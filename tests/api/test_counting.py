@@ -16,8 +16,6 @@ from django.db import connection
 from webhooks_app.operations import rate_limits
 from webhooks_app.operations.rate_limits import COUNT_BITS, Limit
 
-pytestmark = pytest.mark.only_on("sqlite", "postgresql", "mariadb")
-
 ALLOWED, ASKED = 5, 24
 LIMIT = Limit(name="requests", subject="key_1", rate=f"{ALLOWED}/min")
 

@@ -23,7 +23,7 @@ from webhooks_app.testing import Webhooks
 
 from ..support.rows import EVENT_TYPE, emit_one, make_older, make_webhook
 
-pytestmark = [pytest.mark.django_db, pytest.mark.only_on("sqlite", "postgresql", "mariadb")]
+pytestmark = pytest.mark.django_db
 
 UNREADABLE = {"error": {"$gone": 1}}
 MANY = 3000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 
 from tests.__main__ import _look_for_servers, _repeat_failed, _run_pytest, exit_status
 from tests.support.databases import DATABASES
-from tests.support.parts import DIFFERS, LONGER, TESTS
+from tests.support.parts import ALL_DATABASES, ALL_LONGER, DIFFERS, TESTS, is_below
 from tests.support.servers.process import ServerMissingError
 
 TOY = """
@@ -30,14 +31,24 @@ def test_is_unsteady():
 """
 
 
+@pytest.fixture
+def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Write a file of tests, which the next runs find."""
+
+    def write(text: str) -> None:
+        (tmp_path / "test_toy.py").write_text(text)
+        plugins = ("tests.support.parts", "tests.support.databases", "no:django")
+        (tmp_path / "pytest.ini").write_text(f"[pytest]\naddopts = {' '.join(f'-p {name}' for name in plugins)}\n")
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setenv("PYTHONPATH", str(TESTS.parent))
+
+    return write
+
+
 def test_what_fails_beside_others_and_passes_alone_is_unsteady(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    toy: Callable[[str], None], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "test_toy.py").write_text(TOY)
-    plugins = ("tests.support.parts", "tests.support.databases", "no:django")
-    (tmp_path / "pytest.ini").write_text(f"[pytest]\naddopts = {' '.join(f'-p {name}' for name in plugins)}\n")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(TESTS.parent))
+    toy(TOY)
 
     tally = _repeat_failed("sqlite", _run_pytest("sqlite", "all", []), "all", [])
 
@@ -47,6 +58,27 @@ def test_what_fails_beside_others_and_passes_alone_is_unsteady(
         "unsteady": ["test_toy.py::test_is_unsteady"],
         "skipped": ["Skipped: no server"],
     }
+
+
+TABLE = """
+import pytest
+
+@pytest.mark.parametrize("row", ["first", "second"])
+@pytest.mark.parametrize("of_another_table", ["first", "second"])
+def test_table(row, of_another_table): assert row == of_another_table == "first"
+def test_without_a_table(): pass
+"""
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_the_first_row_of_each_table_can_run_alone(
+    toy: Callable[[str], None], order: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    toy(TABLE)
+
+    tally = _run_pytest("sqlite", "all", ["--rows=first", f"--randomly-seed={order}"])
+
+    assert (tally["passed"], tally["failed"]) == (2, [])
 
 
 @pytest.mark.parametrize(
@@ -80,6 +112,10 @@ def test_without_database_servers_the_tests_run_on_sqlite(monkeypatch: pytest.Mo
 
 
 def test_the_parts_name_only_existing_tests() -> None:
-    paths = [*DIFFERS, *(path for group in LONGER.values() for path in group)]
+    paths = [*DIFFERS, *ALL_LONGER, *ALL_DATABASES]
 
     assert [path for path in paths if not (TESTS / path).exists()] == []
+
+
+def test_the_quick_tests_on_postgresql_are_among_those_of_every_database() -> None:
+    assert [path for path in DIFFERS if not is_below(ALL_DATABASES, TESTS / path)] == []

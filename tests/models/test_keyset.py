@@ -13,7 +13,7 @@ from webhooks_app.models.keyset import Cursor, Page, Parts, read_page
 
 from ..support.rows import make_webhook
 
-pytestmark = [pytest.mark.django_db, pytest.mark.only_on("sqlite", "postgresql", "mariadb")]
+pytestmark = pytest.mark.django_db
 
 SIZE = 2
 

@@ -106,6 +106,7 @@ BY_COMMAND = {
 }
 
 
+@pytest.mark.only_on("sqlite", "postgresql", "mariadb")
 @pytest.mark.parametrize("name", BY_API)
 def test_all_entry_points_have_the_same_effect_and_are_audited(webhook, alice, name):
     emit_one(alice)

@@ -104,6 +104,7 @@ def test_the_scope_suffices_for_the_owners_key_and_its_use_is_audited(webhook, a
     assert (entry.actor_name, entry.owner) == ("whk_0123456789ab", alice)
 
 
+@pytest.mark.only_on("sqlite", "postgresql", "mariadb")
 @pytest.mark.parametrize("actor", [PROJECT, Operator(name="deploy")], ids=["code", "command"])
 @every_use_case
 def test_commands_and_code_access_every_webhook_and_are_audited(webhook, case, actor):
@@ -155,6 +156,7 @@ def test_a_refusal_by_the_state_changes_nothing(webhook, case):
     assert rows() == before
 
 
+@pytest.mark.only_on("sqlite", "postgresql", "mariadb")
 @each_with_a_state
 def test_the_state_is_checked_on_the_locked_row(webhook, case):
     """Another transaction changes the row after it was loaded, and before it is locked."""
@@ -168,6 +170,7 @@ def test_the_state_is_checked_on_the_locked_row(webhook, case):
     assert rows() == before
 
 
+@pytest.mark.only_on("sqlite", "postgresql", "mariadb")
 @each_with_a_state
 def test_the_owner_is_checked_on_the_locked_row(webhook, alice, bob, case):
     subject = case.make(webhook)

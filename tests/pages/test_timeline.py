@@ -19,7 +19,7 @@ from webhooks_app.pages.timeline import deliveries_read, timeline_of
 from webhooks_app.pages.timeline_chart import Timeline
 from webhooks_app.testing import Webhooks
 
-pytestmark = [pytest.mark.django_db, pytest.mark.only_on("sqlite", "postgresql", "mariadb")]
+pytestmark = pytest.mark.django_db
 
 EVENT_TYPE = "ppt.generation.failed"
 

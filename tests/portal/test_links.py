@@ -42,7 +42,7 @@ from .test_routes import (
     secrets,
 )
 
-pytestmark = [pytest.mark.django_db, pytest.mark.only_on("sqlite", "postgresql", "mariadb")]
+pytestmark = pytest.mark.django_db
 
 ALL = ("read", "manage", "secrets")
 FRAME = {"Sec-Fetch-Dest": "iframe"}
@@ -487,6 +487,7 @@ def test_a_damaged_link_is_not_valid_and_in_no_log(amina: Customer, caplog: Any,
     opened(url)
 
 
+@pytest.mark.only_on("sqlite", "postgresql", "mariadb")
 @pytest.mark.django_db(transaction=True)
 def test_a_secret_shown_in_one_tab_of_a_link_is_not_kept_by_another(amina: Customer) -> None:
     client = opened(portal_url(amina.user, rights=ALL))
@@ -572,6 +573,7 @@ def test_cookies_are_secure_where_the_host_says_so(rf: RequestFactory, settings:
     assert response.cookies[COOKIE]["secure"] is True
 
 
+@pytest.mark.only_on("sqlite", "postgresql", "mariadb")
 @pytest.mark.django_db(transaction=True)
 def test_one_of_several_simultaneous_requests_opens_a_link(amina: Customer) -> None:
     url = portal_url(amina.user)
@@ -595,6 +597,7 @@ def test_one_of_several_simultaneous_requests_opens_a_link(amina: Customer) -> N
     assert AuditEntry.objects.filter(action="portal_link.opened").count() == 1
 
 
+@pytest.mark.only_on("sqlite", "postgresql", "mariadb")
 def test_a_link_opens_for_one_of_two_who_have_read_it(amina: Customer) -> None:
     portal_url(amina.user)
     first, second = (PortalLink.objects.get() for _ in range(2))

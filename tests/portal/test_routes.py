@@ -24,7 +24,7 @@ from webhooks_app.portal.replays import STEPS
 from ..support.controls import cancelling, controls_of
 from .conftest import Customer, make_customer
 
-pytestmark = [pytest.mark.django_db, pytest.mark.only_on("sqlite", "postgresql", "mariadb")]
+pytestmark = pytest.mark.django_db
 
 INVENTED = "0" * 32
 FORM = "application/x-www-form-urlencoded"

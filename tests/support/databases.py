@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from .parts import is_below, keep
+from .parts import ALL_DATABASES, is_below, keep
 from .servers import mariadb, postgresql
 from .servers.process import ServerMissingError
 
@@ -44,22 +44,6 @@ DATABASES = {
 }
 
 
-FACES = ("admin", "catalogue", "docs", "owners", "portal", "probes", "receiver", "testing")
-"""Folders of texts, forms and rights, which do not depend on the database. Rules and queries are tested below them."""
-
-OF_API = ("headers", "known_fields", "retry_policies", "rotation", "secrets", "short_way", "signatures", "test_events")
-"""Tests of the API's fields, which it hands to the operations."""
-
-LEFT_OUT: Mapping[str, tuple[str, ...]] = {
-    "postgresql": (*FACES, *(f"api/test_{name}.py" for name in OF_API)),
-    "mariadb": (*FACES, "api", "checks", "demo_data", "management", "metrics", "models/audit", "routing"),
-}
-"""Tests that run on SQLite alone, apart from those marked ``only_on`` another database."""
-
-KEPT = ("portal/test_deliveries.py", "portal/test_long_lists.py", "testing/test_costs.py")
-"""Tests in these folders whose statements differ between databases."""
-
-
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--database",
@@ -85,8 +69,9 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Import no file without a test that runs on this database."""
-    is_left_out = collection_path.suffix == ".py" and _is_left_out(config.getoption("database"), collection_path)
-    return True if is_left_out and "only_on" not in collection_path.read_text() else None
+    if config.getoption("database") == "sqlite" or collection_path.suffix != ".py":
+        return None
+    return None if is_below(ALL_DATABASES, collection_path) or "only_on" in collection_path.read_text() else True
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -101,11 +86,7 @@ def pytest_report_header(config: pytest.Config) -> str:
 def _runs_on(database: str, item: pytest.Item) -> bool:
     if marker := item.get_closest_marker("only_on"):
         return database in marker.args
-    return database == "sqlite" or (_uses_database(item) and not _is_left_out(database, item.path))
-
-
-def _is_left_out(database: str, file: Path) -> bool:
-    return is_below(LEFT_OUT.get(database, ()), file) and not is_below(KEPT, file)
+    return database == "sqlite" or (_uses_database(item) and is_below(ALL_DATABASES, item.path))
 
 
 def _uses_database(item: pytest.Item) -> bool:

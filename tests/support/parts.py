@@ -50,6 +50,37 @@ LONGER = {
 
 ALL_LONGER = tuple(path for paths in LONGER.values() for path in paths)
 
+EVERY_DATABASE = {
+    "statements of our own, locks, plans, and the path of a delivery": (
+        *("database", "delivery", "emission", "filters", "models", "replays", "routing", "wake"),
+        *("maintenance", "faults", "tasks", "house/test_servers.py", "testing/test_costs.py"),
+    ),
+    "operations that lock rows or move them in the queue": (
+        *("operations/test_lifecycle.py", "operations/test_new_url.py", "operations/test_pause.py"),
+        *("operations/test_queries.py", "operations/test_registration.py", "operations/test_verification.py"),
+    ),
+    "lists, sums and searches": (
+        *("admin/test_impact.py", "admin/test_long_lists.py", "admin/test_operations.py", "admin/test_overview.py"),
+        *("admin/test_owner_search.py", "admin/test_problems.py", "admin/test_receivers.py"),
+        *("admin/test_typed_filters.py", "api/test_counting.py", "api/test_idempotency.py", "api/test_lists.py"),
+        *("api/test_log.py", "api/test_order.py", "api/test_references.py", "api/test_replays.py"),
+        *("metrics/test_numbers.py", "pages/test_timeline.py", "portal/test_deliveries.py"),
+        "portal/test_long_lists.py",
+    ),
+    "commands that read or change many rows": (
+        *("demo_data", "management/test_configure_webhook.py", "management/test_explain_event.py"),
+        *("management/test_forget_webhook_owner.py", "management/test_prune_webhooks.py"),
+        *("management/test_reencrypt_webhook_secrets.py", "management/test_webhooks_doctor.py"),
+    ),
+}
+"""The tests that run on every database, if they use one, because what they show could differ.
+
+All others run on SQLite only: texts, forms, permissions, formats, the wire. They use the database too, but with
+statements that tests of this list execute. A single test joins by ``only_on``, which names its databases.
+"""
+
+ALL_DATABASES = tuple(path for paths in EVERY_DATABASE.values() for path in paths)
+
 DIFFERS = (
     *("database", "maintenance/rollups", "replays", "models/test_keyset.py"),
     *(f"delivery/test_{name}.py" for name in ("limits", "lock_order", "order", "queue", "recording")),
@@ -60,6 +91,9 @@ DIFFERS = (
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--part", choices=("all", "quick", "rest"), default="all", help="default: %(default)s")
+    parser.addoption(
+        "--rows", choices=("all", "first"), default="all", help="of each table of parameters (default: %(default)s)"
+    )
     parser.addoption("--tally", type=Path, help="write the numbers of this run to this file, as JSON")
 
 
@@ -75,11 +109,23 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    part = config.getoption("part")
-    if part == "all":
-        return
-    database = config.getoption("database")
-    keep(config, items, lambda item: is_quick(item, database) == (part == "quick"))
+    part, database = config.getoption("part"), config.getoption("database")
+    if part != "all":
+        keep(config, items, lambda item: is_quick(item, database) == (part == "quick"))
+    if config.getoption("rows") == "first":
+        first = {_table_of(item): item for item in sorted(items, key=_row_of, reverse=True)}
+        keep(config, items, lambda item: first[_table_of(item)] is item)
+
+
+def _table_of(item: pytest.Item) -> tuple[Path, str]:
+    """Return what all rows of a table of parameters share."""
+    return item.path, item.location[2].partition("[")[0]
+
+
+def _row_of(item: pytest.Item) -> list[int]:
+    """Return the place of a test in its tables of parameters."""
+    callspec = getattr(item, "callspec", None)
+    return list(callspec.indices.values()) if callspec else []
 
 
 def keep(config: pytest.Config, items: list[pytest.Item], is_chosen: Callable[[pytest.Item], bool]) -> None:

@@ -33,7 +33,7 @@ from ...support.rows import emit_one, make_webhook
 from ..rollups.conftest import make_tally
 from .conftest import Days
 
-pytestmark = [pytest.mark.django_db, pytest.mark.only_on("sqlite", "postgresql", "mariadb")]
+pytestmark = pytest.mark.django_db
 
 NOON = datetime(2030, 3, 5, 12, 0, tzinfo=UTC)
 ADMINS = ["root@example.com"] if django.VERSION >= (6, 0) else [("Root", "root@example.com")]

@@ -17,8 +17,6 @@ from webhooks_app.models import Delivery, MaintenanceJob, RecentResults, Rollup,
 from ...support.rows import emit_one, end_deliveries, make_webhook
 from .conftest import NOW, make_tally
 
-pytestmark = pytest.mark.only_on("sqlite", "postgresql", "mariadb")
-
 COUNTED = {"succeeded_at_once": 6, "succeeded_later": 2, "given_up": 2, "failed_timeout": 8, "ms_100": 8, "ms_sum": 640}
 
 
