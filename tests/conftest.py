@@ -32,7 +32,12 @@ hypothesis.settings.load_profile("tests")
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run the slowest tests first, so that the others fill the gaps beside them."""
-    items.sort(key=lambda item: item.get_closest_marker("timeout") is None)
+    items.sort(key=_timeout_seconds, reverse=True)
+
+
+def _timeout_seconds(item: pytest.Item) -> float:
+    marker = item.get_closest_marker("timeout")
+    return marker.args[0] if marker else 0
 
 
 def pytest_collection_finish() -> None:

@@ -120,8 +120,8 @@ CUT_OFF = """
     if (document.documentElement.scrollWidth > right)
         say(document.documentElement, document.documentElement.scrollWidth, right);
     for (const element of document.body.querySelectorAll("*")) {
+        if (element.scrollWidth <= element.clientWidth + 1 || element.matches("input, textarea")) continue;
         if (element.closest("svg, select, template, script, style, aside") || isHidden(element)) continue;
-        if (element.matches("input, textarea") || element.scrollWidth <= element.clientWidth + 1) continue;
         const {overflowX: overflow, textOverflow} = getComputedStyle(element);
         if (textOverflow === "ellipsis") continue;
         const mayScroll = right <= NARROW && element.querySelector("table:not(.webhooks-stacked), svg");

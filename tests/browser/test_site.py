@@ -13,7 +13,11 @@ from .inspection import overflow
 
 __all__ = ["site"]
 
-pytestmark = [pytest.mark.only_on("sqlite"), pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.only_on("sqlite"),
+    pytest.mark.timeout(900),
+    pytest.mark.xdist_group("the documentation site"),
+]
 
 NARROW = 390
 WIDTHS = (NARROW, 1366, 1440, 1536)

@@ -28,6 +28,9 @@ NAMES = re.findall(r"^\.\. (?!automodule)(?:auto|py:)\w+:: (webhooks_app[\w.]*)\
 DOCUMENTED = MODULES | {module for module, _ in NAMES} | {"webhooks_app.models"}
 IMPORT = re.compile(r"^ *from (webhooks_app[\w.]*) import ([\w, ]+)", re.MULTILINE)
 
+# The processes would wait for the one that builds the site.
+pytestmark = pytest.mark.xdist_group("the documentation site")
+
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
