@@ -12,7 +12,9 @@ from typing import Any, get_type_hints
 from django.conf import settings as django_settings
 from django.utils.translation import gettext
 
+from .exceptions import InvalidEndpointError
 from .filters import FILTER_OPERATORS, BaseOperator, Filter
+from .reasons import ReasonText
 from .retry import RETRY_POLICIES, BaseRetryPolicy, name_in, unpack_policy
 from .signatures import SIGNATURES, BaseSignature
 from .transport import BaseTransport, Endpoint, TransportOptions, make_transport, parse_endpoint
@@ -220,12 +222,19 @@ def parse_filter(source: Any) -> Filter:
 def check_endpoint(url: str) -> Endpoint:
     """Return the parts of a URL that is allowed as an endpoint. Raises InvalidEndpointError."""
     options = transport_options()
-    return parse_endpoint(
-        url,
-        allow_http=options.allow_http,
-        allowed_networks=options.allowed_networks,
-        refused_networks=options.refused_networks,
-    )
+    try:
+        return parse_endpoint(
+            url,
+            allow_http=options.allow_http,
+            allowed_networks=options.allowed_networks,
+            refused_networks=options.refused_networks,
+        )
+    except InvalidEndpointError as error:
+        reason = error.args[0]
+        # A customer cannot follow the advice for developers.
+        if django_settings.DEBUG and reason.code == "url_local_name" and "localhost" in reason.params["host"]:
+            raise InvalidEndpointError(error.rule, ReasonText("url_localhost", **reason.params)) from None
+        raise
 
 
 def transport_options() -> TransportOptions:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group
 from django.db.models.signals import post_save
 from django.dispatch import Signal
 
-from webhooks_app import emit_on
+from webhooks_app import NewEvent, emit_on
 from webhooks_app.exceptions import InvalidEventDataError
 from webhooks_app.models import Event
 
@@ -39,6 +41,40 @@ def test_the_function_can_declare_only_some_arguments(something_failed, settings
     something_failed.send(None, why="No outline")
 
     assert Event.objects.get().data == {"error": "No outline"}
+
+
+def test_the_function_can_return_an_event_with_all_arguments(something_failed, django_user_model):
+    alice = django_user_model.objects.create_user("alice")
+    day = datetime(2026, 5, 1, tzinfo=UTC)
+
+    @emit_on(something_failed, EVENT_TYPE)
+    def failed(sender, why):
+        return NewEvent(
+            EVENT_TYPE,
+            {"error": why},
+            owner=alice,
+            occurred_at=day,
+            references=["ppt_1"],
+            ordering_key="ppt_1",
+            idempotency_key=f"failed-{why}",
+        )
+
+    something_failed.send(None, why="No outline")
+    something_failed.send(None, why="No outline")
+
+    event = Event.objects.get()
+    assert (event.owner, event.data, event.ordering_key) == (alice, {"error": "No outline"}, "ppt_1")
+    assert [reference.value for reference in event.references.all()] == ["ppt_1"]
+    assert event.created_at == day
+
+
+def test_an_event_of_another_type_is_refused(something_failed):
+    emit_on(something_failed, EVENT_TYPE, lambda sender: NewEvent("file.deleted", {"file_id": "file_1"}, owner=None))
+
+    with pytest.raises(ValueError, match=f"This function emits {EVENT_TYPE}, and returned .* type file.deleted"):
+        something_failed.send(None)
+
+    assert Event.objects.count() == 0
 
 
 def test_none_emits_no_event(something_failed):

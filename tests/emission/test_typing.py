@@ -62,7 +62,11 @@ PROJECT = dedent("""\
     invoice_saved(None, number="five")  # wrong: the decorated function has kept its type
     invoice_saved(None, number=5)
 
-    @emit_on(post_save, INVOICE_PAID)  # wrong: a function that returns neither None nor owner and data
+    @emit_on(post_save, INVOICE_PAID)
+    def invoice_of_a_reader(sender: Any) -> NewEvent[InvoicePaid]:
+        return NewEvent(INVOICE_PAID, InvoicePaid(amount=5), owner=None, references=["inv_1"])
+
+    @emit_on(post_save, INVOICE_PAID)  # wrong: a function that returns neither None, owner and data, nor an event
     def number_of_invoices(sender: Any) -> int:
         return 5
     """)

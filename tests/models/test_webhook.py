@@ -82,6 +82,17 @@ def test_a_refused_url_is_explained(alice, settings):
     assert "127.0.0.1" in refused(alice)["url"][0]
 
 
+def test_only_a_developer_is_told_how_to_allow_a_local_name(alice, settings):
+    def refusal():
+        return refused(alice, url="https://localhost/hooks")["url"][0]
+
+    assert refusal().endswith("is a local name. Use a host that is reachable from the internet.")
+
+    settings.DEBUG = True
+
+    assert "WEBHOOKS_ALLOWED_NETWORKS" in refusal()
+
+
 def test_the_same_url_can_be_registered_twice(alice):
     make_webhook(alice)
     make_webhook(alice)

@@ -46,8 +46,10 @@ logger = logging.getLogger("webhooks_app.emission")
 
 M = TypeVar("M", bound=BaseModel)
 Row = TypeVar("Row", bound=models.Model)
-Happening = TypeVar("Happening", bound=Callable[..., tuple[Any, Mapping[str, Any] | BaseModel] | None])
-"""A function of a signal's arguments that returns the owner and the data of an event, or None for no event."""
+Happening = TypeVar(
+    "Happening", bound="Callable[..., tuple[Any, Mapping[str, Any] | BaseModel] | NewEvent[Any] | None]"
+)
+"""A function of a signal's arguments that returns an event, or its owner and data, or None for no event."""
 
 IN_FAILED_TRANSACTION = "25P02"
 """PostgreSQL's SQLSTATE for every statement in a transaction after an error."""
@@ -55,7 +57,7 @@ IN_FAILED_TRANSACTION = "25P02"
 
 @dataclass(frozen=True)
 class NewEvent(Generic[M]):
-    """An event for ``emit_many``; the fields are the arguments of ``emit``."""
+    """An event for ``emit_many`` or ``emit_on``; the fields are the arguments of ``emit``."""
 
     event_type: EventType[M] | str
     data: M | Mapping[str, Any]
@@ -265,8 +267,10 @@ def emit_on(
 ) -> Any:
     """Emit an event of this type whenever a Django signal is sent; usable as a decorator.
 
-    ``happening`` is called with the signal's arguments and returns ``(owner, data)``, or None for no event. It is not
-    called for rows loaded from a fixture (``raw=True``).
+    ``happening`` is called with the signal's arguments and returns ``(owner, data)``, or None for no event, or a
+    ``NewEvent`` of this type, with all arguments of ``emit``. It is not called for rows loaded from a fixture
+    (``raw=True``). The sender of the signal gets the errors of ``emit``, and ValueError for a ``NewEvent`` of another
+    type.
     """
     if happening is None:
         return lambda function: emit_on(signal, event_type, function, sender=sender, dispatch_uid=dispatch_uid)
@@ -276,9 +280,13 @@ def emit_on(
         if kwargs.get("raw"):
             return
         found = happening(sender, **kwargs)
-        if found is not None:
-            owner, data = found
-            emit(event_type, data, owner=owner)
+        if found is None:
+            return
+        new = found if isinstance(found, NewEvent) else NewEvent(event_type, found[1], owner=found[0])
+        wanted, got = (registry.get_emittable(each).name for each in (event_type, new.event_type))
+        if got != wanted:
+            raise ValueError(f"This function emits {wanted}, and returned an event of type {got}.")
+        emit(**vars(new))
 
     signal.connect(emit_happening, sender=sender, weak=False, dispatch_uid=dispatch_uid)
     return happening

@@ -176,8 +176,7 @@ def _check_address(address: Address, allowed_networks: Sequence[Network], refuse
 
 def _check_name(name: str) -> None:
     if any(name == suffix or name.endswith(f".{suffix}") for suffix in LOCAL_SUFFIXES):
-        code = "url_localhost" if "localhost" in name else "url_local_name"
-        raise _refused("local-name", code, host=repr(name[:63]))
+        raise _refused("local-name", "url_local_name", host=repr(name[:63]))
     labels = name.split(".")
     if len(labels) < 2:
         raise _refused("host", "url_short_name", host=repr(name[:63]))

@@ -13,7 +13,8 @@ from django.core.management.base import CommandError, CommandParser
 from ...doctor import Finding, Level, examine, worst
 from ..base import WebhooksCommand, printable
 
-STATUS: Mapping[Level, int] = {Level.OK: 0, Level.WARNING: 1, Level.ERROR: 2}
+FAIL_LEVELS: Mapping[str, tuple[Level, ...]] = {"ERROR": (Level.ERROR,), "WARNING": (Level.WARNING, Level.ERROR)}
+STATUS: Mapping[Level, int] = {Level.WARNING: 1, Level.ERROR: 2}
 ROLES: Mapping[Level, str] = {Level.OK: "SUCCESS", Level.WARNING: "WARNING", Level.ERROR: "ERROR"}
 WIDTH = 100
 
@@ -22,13 +23,20 @@ class Command(WebhooksCommand):
     help = (
         "Examine everything that delivery depends on: settings, transport, address guard, wake-ups, database, clocks, "
         "encryption keys, workers, overdue deliveries; with Celery, its broker and beat's schedule. "
-        "Exit status: 0 healthy, 1 warnings, 2 errors."
+        "Exit status: 0 without errors, 2 with errors, and with --fail-level WARNING 1 with warnings."
     )
     # The command runs the system checks itself. Run by Django, an error would stop it.
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--json", action="store_true", help="Print the findings as JSON.")
+        parser.add_argument(
+            "--fail-level",
+            choices=FAIL_LEVELS,
+            default="ERROR",
+            help="The lowest level of a finding that makes the command fail, as for `check`: %(choices)s. "
+            "Default: %(default)s.",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         findings = examine()
@@ -36,7 +44,7 @@ class Command(WebhooksCommand):
             self.result(json.dumps([_as_json(finding) for finding in findings], indent=2))
         else:
             self._report(findings)
-        if worst(findings) is not Level.OK:
+        if worst(findings) in FAIL_LEVELS[options["fail_level"]]:
             raise CommandError(_summary(findings), returncode=STATUS[worst(findings)])
 
     def _report(self, findings: Sequence[Finding]) -> None:
