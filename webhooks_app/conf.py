@@ -113,6 +113,9 @@ class Settings:
     )
     PORTAL_FRAME_ANCESTORS: str = "'none'"
 
+    # REST API
+    API_AUTHENTICATION: Sequence[str] = ()
+
     # Rate limits: requests/period
     API_RATE: str = "120/min"
     EMIT_RATE: str = "12000/min"

@@ -13,6 +13,7 @@ from rest_framework.throttling import BaseThrottle
 
 from ..conf import settings
 from ..exceptions import LimitsUnavailableError
+from ..implementations import Implementations
 from ..models import ApiKey
 from ..models.api_key import SERVICE_SCOPES
 from ..operations.actors import ApiCaller, ServiceCaller
@@ -43,6 +44,14 @@ class ApiKeyAuthentication(BaseAuthentication):
 
     def authenticate_header(self, request: Request) -> str:
         return SCHEME
+
+
+def other_authenticators() -> list[BaseAuthentication]:
+    """Return those that the host accepts beside the key. Raises ValueError for an entry that is none."""
+    return [_AUTHENTICATION.one(path) for path in settings.API_AUTHENTICATION]
+
+
+_AUTHENTICATION = Implementations(BaseAuthentication, {})
 
 
 class ApiKeyPrincipal:

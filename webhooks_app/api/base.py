@@ -36,7 +36,7 @@ from ..models.keyset import WHOLE, Bounds, Parts
 from ..operations.actors import ApiCaller, ServiceCaller, access_of
 from ..operations.rights import Right
 from ..owners import Access, owners
-from .authentication import ApiKeyAuthentication, ApiThrottle, HasScope
+from .authentication import ApiKeyAuthentication, ApiThrottle, HasScope, other_authenticators
 from .errors import problem_response
 from .fields import NOT_SAVED, unknown_names
 from .idempotency import answer_once, key_of
@@ -123,6 +123,10 @@ class ApiView(APIView):
     versioning_class = None
     metadata_class = None
     settings = APISettings(_OWN_SETTINGS, DEFAULTS)
+
+    def get_authenticators(self) -> list[BaseAuthentication]:
+        """Return those of the class, the key by default, then those of ``WEBHOOKS_API_AUTHENTICATION``."""
+        return [*super().get_authenticators(), *(other_authenticators() if self.authentication_classes else ())]
 
     @property
     def actor(self) -> ApiCaller | ServiceCaller:

@@ -93,6 +93,15 @@ def _some_of(found: Implementations[Any], check_id: str, *, required: bool = Fal
     return check
 
 
+def _authentication(name: str, paths: Sequence[str]) -> Iterator[checks.CheckMessage]:
+    from rest_framework.authentication import BaseAuthentication  # noqa: PLC0415 - projects without the API need none
+
+    known = Implementations(BaseAuthentication, {})
+    hint = gettext("Use dotted paths of subclasses of %(base)s.") % {"base": "BaseAuthentication"}
+    for problem in filter(None, map(known.problem, paths)):
+        yield checks.Error(_unusable(name, problem), hint=hint, id="webhooks_app.E044")
+
+
 def _owner_model(name: str, model: str) -> Iterator[checks.CheckMessage]:
     try:
         owner_model()
@@ -270,6 +279,7 @@ CONTENT_CHECKS: Mapping[str, Check] = {
     "RECOVERIES": _recoveries,
     "EGRESS_PROXY": _egress_proxy,
     "CA_BUNDLE": _ca_bundle,
+    "API_AUTHENTICATION": _authentication,
     "API_RATE": _rate,
     "EMIT_RATE": _rate,
     "TEST_RATE": _rate,

@@ -6,13 +6,10 @@ from typing import Any
 
 import pytest
 from django.test import Client
-from django.urls import include, path
-from rest_framework.authentication import SessionAuthentication
 
 from tests.api.conftest import client_of
 from tests.support.rows import EVENT_TYPE, URL, emit_one, make_webhook
 from webhooks_app.api.authentication import ApiKeyAuthentication
-from webhooks_app.api.views import WebhookViewSet
 from webhooks_app.models import ApiKey, AuditEntry, Replay, Webhook
 from webhooks_app.operations.actors import StaffMember
 from webhooks_app.operations.api_keys import create_key
@@ -20,14 +17,9 @@ from webhooks_app.operations.api_keys import create_key
 pytestmark = pytest.mark.django_db
 
 
-class SessionWebhooks(WebhookViewSet):
-    authentication_classes = (ApiKeyAuthentication, SessionAuthentication)
-
-
-urlpatterns = [
-    path("v1/", include("webhooks_app.api.urls")),
-    path("own", SessionWebhooks.as_view({"get": "list", "post": "create"})),
-]
+@pytest.fixture
+def sessions(settings: Any) -> None:
+    settings.WEBHOOKS_API_AUTHENTICATION = ["rest_framework.authentication.SessionAuthentication"]
 
 
 def test_a_key_registers_webhooks_of_its_organization(acme: Any, globex: Any) -> None:
@@ -80,22 +72,45 @@ def test_operations_of_a_key_are_attributed_to_its_creator(acme: Any, amina: Any
     assert shown["by"].startswith("whk_")
 
 
-@pytest.mark.urls("tests.owners.organizations.test_api")
-def test_a_member_who_is_logged_in_acts_for_the_organization(acme: Any, amina: Any) -> None:
+def test_a_member_who_is_logged_in_acts_for_the_organization(acme: Any, amina: Any, sessions: None) -> None:
     webhook = make_webhook(acme)
     client = Client()
     client.force_login(amina)
 
-    assert [each["id"] for each in client.get("/own").json()["results"]] == [webhook.pk]
+    assert [each["id"] for each in client.get("/v1/webhooks").json()["results"]] == [webhook.pk]
 
 
-@pytest.mark.urls("tests.owners.organizations.test_api")
-def test_a_user_without_a_single_organization_is_refused(acme: Any, globex: Any, amina: Any) -> None:
+def test_a_change_by_a_session_needs_a_csrf_token(acme: Any, amina: Any, sessions: None) -> None:
+    webhook = make_webhook(acme)
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(amina)
+    client.cookies["csrftoken"] = token = "a" * 32
+
+    without = client.post(f"/v1/webhooks/{webhook.pk}/pause")
+    paused_before = Webhook.objects.get().paused_at
+    answer = client.post(f"/v1/webhooks/{webhook.pk}/pause", headers={"x-csrftoken": token})
+
+    assert (without.status_code, paused_before) == (403, None)
+    assert answer.status_code == 200
+    assert Webhook.objects.get().paused_at
+
+
+def test_a_session_is_no_key_unless_the_host_accepts_it(acme: Any, amina: Any) -> None:
+    make_webhook(acme)
+    client = Client()
+    client.force_login(amina)
+
+    answer = client.get("/v1/webhooks")
+
+    assert (answer.status_code, answer.headers["WWW-Authenticate"]) == (401, "Bearer")
+
+
+def test_a_user_without_a_single_organization_is_refused(acme: Any, globex: Any, amina: Any, sessions: None) -> None:
     globex.members.add(amina)
     client = Client()
     client.force_login(amina)
 
-    answer = client.get("/own")
+    answer = client.get("/v1/webhooks")
 
     assert answer.status_code == 403
     assert "or more than one" in answer.json()["detail"]

@@ -11,12 +11,9 @@ from django.contrib import admin
 from django.contrib.auth.models import Group, Permission
 from django.core.exceptions import PermissionDenied
 from django.test import Client
-from django.urls import include, path, reverse
-from rest_framework.authentication import SessionAuthentication
+from django.urls import reverse
 
 from tests.support.rows import EVENT_TYPE, URL, emit_one, make_webhook
-from webhooks_app.api.authentication import ApiKeyAuthentication
-from webhooks_app.api.views import WebhookViewSet
 from webhooks_app.models import ApiKey, AuditEntry, Delivery, Event, QueueEntry, Replay, SigningKey, Webhook
 from webhooks_app.operations import lifecycle, replays
 from webhooks_app.operations.actors import PROJECT, StaffMember
@@ -35,17 +32,9 @@ OF_OPERATORS = {"send_test", "verify", "pause", "disable", "replay_missed", "lin
 """Buttons of an active webhook."""
 
 
-class SessionWebhooks(WebhookViewSet):
-    authentication_classes = (ApiKeyAuthentication, SessionAuthentication)
-
-
-urlpatterns = [
-    path("v1/", include("webhooks_app.api.urls")),
-    path("admin/", admin.site.urls),
-    path("own", SessionWebhooks.as_view({"get": "list", "post": "create"})),
-    path("own/<webhook_id>/pause", SessionWebhooks.as_view({"post": "pause"})),
-    path("own/<webhook_id>/rotate", SessionWebhooks.as_view({"post": "rotate_secret"})),
-]
+@pytest.fixture
+def sessions(settings: Any) -> None:
+    settings.WEBHOOKS_API_AUTHENTICATION = ["rest_framework.authentication.SessionAuthentication"]
 
 
 @dataclass
@@ -318,7 +307,7 @@ def test_an_operation_asks_the_owner_that_is_saved(
     assert state() == before
 
 
-@pytest.mark.urls("tests.owners.organizations.test_roles")
+@pytest.mark.usefixtures("sessions")
 @pytest.mark.parametrize(("role", "paused"), [(VIEWERS, 403), (OPERATORS, 200)])
 def test_a_member_who_is_logged_in_has_the_same_rights_over_the_api(
     login: Callable[[str], Client], theirs: Organized, acme: Any, role: str, paused: int
@@ -327,28 +316,28 @@ def test_a_member_who_is_logged_in_has_the_same_rights_over_the_api(
     acme.members.clear()  # so that Globex is the only one
     body: Any = {"content_type": "application/json"}
 
-    listed = client.get("/own")
-    created = client.post("/own", {"url": URL, "events": [EVENT_TYPE]}, **body)
-    rotated = client.post(f"/own/{theirs.webhook.pk}/rotate", {}, **body)
+    listed = client.get("/v1/webhooks")
+    created = client.post("/v1/webhooks", {"url": URL, "events": [EVENT_TYPE]}, **body)
+    rotated = client.post(f"/v1/webhooks/{theirs.webhook.pk}/rotate-secret", {}, **body)
 
     assert [each["id"] for each in listed.json()["results"]] == [theirs.webhook.pk]
     assert (created.status_code, rotated.status_code) == (403, 403)
     assert created.json()["detail"].startswith("You may")
-    assert client.post(f"/own/{theirs.webhook.pk}/pause", **body).status_code == paused
+    assert client.post(f"/v1/webhooks/{theirs.webhook.pk}/pause", **body).status_code == paused
     assert Webhook.objects.count() == 1
 
 
-@pytest.mark.urls("tests.owners.organizations.test_roles")
+@pytest.mark.usefixtures("sessions")
 def test_a_stored_answer_with_a_secret_is_not_repeated_after_the_right_ended(
     login: Callable[[str], Client], theirs: Organized, acme: Any, django_user_model: Any
 ) -> None:
     client, body = login("administrators"), {"url": URL, "events": [EVENT_TYPE]}
     acme.members.clear()  # so that Globex is the only one
     options: Any = {"content_type": "application/json", "headers": {"Idempotency-Key": "k"}}
-    first, repeated = (client.post("/own", body, **options) for _ in range(2))
+    first, repeated = (client.post("/v1/webhooks", body, **options) for _ in range(2))
 
     django_user_model.objects.get().groups.add(Group.objects.create(name=OPERATORS_OF_GLOBEX))
-    refused = client.post("/own", body, **options)
+    refused = client.post("/v1/webhooks", body, **options)
 
     assert (first.status_code, first.content) == (201, repeated.content)
     assert refused.status_code == 403
