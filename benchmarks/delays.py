@@ -10,22 +10,23 @@ from typing import Any, NamedTuple
 
 from django.db import transaction
 
+from webhooks_app import emit
 from webhooks_app.models import DeliveryAttempt
 
 from .progress import Progress
 from .receivers import LoggedRequest, Receiver
-from .rows import emit_one
+from .rows import DATA, EVENT_TYPE
 from .scenario import Figures
 
 LOG_SECONDS = 5.0
 
 
-def emit_timed(owner: Any) -> tuple[str, float]:
+def emit_timed(owner: Any, event_type: str = EVENT_TYPE, data: Any = DATA) -> tuple[str, float]:
     """Emit one event in a transaction of its own; return its id and the Unix time of the commit."""
     committed_at: list[float] = []
     with transaction.atomic():
         transaction.on_commit(lambda: committed_at.append(time.time()))  # before the callbacks of emit
-        event = emit_one(owner)
+        event = emit(event_type, data, owner=owner)
     return event.id, committed_at[0]
 
 

@@ -16,6 +16,7 @@ from tests.support.servers.process import free_port, listens, program, running, 
 
 SLOW_RECEIVER = Path(__file__).with_name("slow_receiver.py")
 TROUBLED_RECEIVER = Path(__file__).with_name("troubled_receiver.py")
+RETURNING_RECEIVER = Path(__file__).with_name("returning_receiver.py")
 
 NGINX = Template("""
 daemon off;
@@ -135,6 +136,48 @@ def troubled() -> Generator[int]:
         command: list[str | Path] = [sys.executable, TROUBLED_RECEIVER, str(port)]
         with running(command, directory=directory, ready=lambda: listens(port)):
             yield port
+
+
+@dataclass(frozen=True, slots=True)
+class ReturningRequest:
+    """``at`` is the Unix time of the first byte, and ``number`` the one in the path."""
+
+    at: float
+    number: int
+    event_id: str
+    status: int
+
+
+class ReturningReceiver:
+    """A receiver whose paths answer 503 until a time, see ``returning_receiver.py``."""
+
+    def __init__(self, port: int, log: Path) -> None:
+        self._port = port
+        self._log = log
+        self._read_to = 0
+
+    def url(self, number: int, back_at: float) -> str:
+        return f"http://127.0.0.1:{self._port}/{number}/{back_at:.3f}"
+
+    def new_requests(self) -> list[ReturningRequest]:
+        """Return the requests since the last call, in order."""
+        with self._log.open("rb") as log:
+            log.seek(self._read_to)
+            lines = log.read().rpartition(b"\n")[0]
+        self._read_to += len(lines) + 1 if lines else 0
+        found = [line.split() for line in lines.decode().splitlines()]
+        return [ReturningRequest(float(at), int(number), event, int(status)) for at, number, event, status in found]
+
+
+@contextmanager
+def returning() -> Generator[ReturningReceiver]:
+    """Run a receiver whose paths come back one after the other."""
+    with server_directory("returning") as directory:
+        port, log = free_port(), directory / "access.log"
+        log.touch()
+        command: list[str | Path] = [sys.executable, RETURNING_RECEIVER, str(port), log]
+        with running(command, directory=directory, ready=lambda: listens(port)):
+            yield ReturningReceiver(port, log)
 
 
 class _Answering(BaseHTTPRequestHandler):

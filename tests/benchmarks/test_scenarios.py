@@ -195,6 +195,19 @@ def test_a_scenario_runs_from_the_command_line() -> None:
     assert found["ratio_to_ceiling"] == pytest.approx(found["deliveries_per_s"] / found["ceiling_per_s"])
 
 
+@pytest.mark.timeout(400)
+def test_everything_missed_is_recovered_although_workers_are_killed() -> None:
+    _require_nginx()
+
+    answer = _run("recovery --quick --json")
+
+    found = json.loads(answer.stdout.splitlines()[-1])
+    wrong = [found[name] for name in ("lost", "recorded_twice", "beyond_promise", "by_hand")]
+    assert (found["missed"], wrong) == (100, [0, 0, 0, 0])
+    assert found["attempts"] > 0
+    assert found["replays"] >= 20
+
+
 @pytest.mark.timeout(180)
 def test_the_structure_of_the_package_is_counted() -> None:
     answer = _run("structure --json --database sqlite")

@@ -23,7 +23,7 @@ from webhooks_app.doctor import Finding, Level, examine, surroundings
 from webhooks_app.doctor import delivery as examining_delivery
 from webhooks_app.emission import emit
 from webhooks_app.maintenance.runner import BEAT
-from webhooks_app.models import Delivery, MaintenanceJob, QueueEntry, Webhook, WorkerProcess
+from webhooks_app.models import Delivery, MaintenanceJob, QueueEntry, Webhook, WebhookHealth, WorkerProcess
 
 from ..support.rows import make_webhook
 from .conftest import Output
@@ -60,14 +60,14 @@ def test_a_healthy_service_has_no_hints(webhook: Webhook) -> None:
     findings = examine()
 
     assert [finding for finding in findings if finding.level is not Level.OK] == []
-    names = "settings deployment transport guard wake broker database clock keys workers jobs due beat"
+    names = "settings deployment transport guard wake broker database clock keys workers jobs due receivers beat"
     assert [finding.name for finding in findings] == names.split()
 
 
 def test_the_report_has_a_line_for_each_finding(run: Run, webhook: Webhook) -> None:
     lines = run("webhooks_doctor").stdout.splitlines()
 
-    assert sum(line.startswith("ok ") for line in lines) == 13
+    assert sum(line.startswith("ok ") for line in lines) == 14
     assert all(line.startswith(("ok ", " ")) for line in lines)
 
 
@@ -281,6 +281,15 @@ def test_a_worker_short_of_descriptors_is_a_warning() -> None:
     assert finding.level is Level.WARNING
     assert finding.found == "Worker processes short of file descriptors: 1 (here:1)."
     assert "LimitNOFILE" in finding.hint
+
+
+def test_failing_webhooks_are_counted_without_a_warning(webhook: Webhook) -> None:
+    assert found("receivers").found == "No webhook is failing."
+    WebhookHealth.objects.create(webhook=webhook, failing_since=timezone.now() - timedelta(hours=1))
+
+    finding = found("receivers")
+
+    assert (finding.level, finding.found) == (Level.OK, "Webhooks in trouble: Failing (1).")
 
 
 def test_deliveries_awaiting_a_handshake_are_not_overdue(webhook: Webhook) -> None:

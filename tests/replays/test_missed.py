@@ -14,7 +14,7 @@ from webhooks_app.models.problem import Cause
 from webhooks_app.operations.actors import PROJECT
 from webhooks_app.operations.sending import redeliver
 from webhooks_app.protocol.ids import new_id, new_ordered_id
-from webhooks_app.replays.missed import CANCELLED, NEVER_QUEUED, count_missed, missed_events
+from webhooks_app.replays.missed import CANCELLED, NEVER_QUEUED, count_missed, missed_events, still_missed
 
 from ..support.rows import emit_one, end_deliveries, make_id_older, make_webhook
 
@@ -85,7 +85,7 @@ STATES = ("pending", "succeeded", "given_up", "cancelled")
 
 
 @pytest.mark.parametrize("states", [(), *product(STATES), *product(STATES, STATES)])
-def test_the_count_of_one_webhook_and_that_of_many_agree(webhook: Webhook, states: tuple[str, ...]) -> None:
+def test_the_counts_of_one_webhook_and_of_many_and_the_list_agree(webhook: Webhook, states: tuple[str, ...]) -> None:
     Webhook.objects.update(status="disabled", status_changed_at=timezone.now())
     webhook.refresh_from_db()
     event = emit_one(webhook.owner)
@@ -102,6 +102,8 @@ def test_the_count_of_one_webhook_and_that_of_many_agree(webhook: Webhook, state
 
     assert count_missed(webhook, since=webhook.created_at).number == expected
     assert sum(missed(webhook).values()) == expected
+    listed = still_missed(webhook.deliveries.all()).order_by().values("event").distinct()
+    assert listed.count() == (expected if states else 0)  # a list of deliveries has none that were never queued
 
 
 def test_events_cancelled_with_their_webhook_are_missed(webhook: Webhook) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from django.utils.translation import gettext as _
 
 from ..wake.base import uses_celery
-from .delivery import examine_beat, examine_broker, examine_due, examine_jobs, examine_workers
+from .delivery import examine_beat, examine_broker, examine_due, examine_jobs, examine_receivers, examine_workers
 from .findings import Finding, Level, fail, worst
 from .surroundings import (
     examine_clock,
@@ -37,6 +37,7 @@ IN_DATABASE: dict[str, Examination] = {
     "workers": examine_workers,
     "jobs": examine_jobs,
     "due": examine_due,
+    "receivers": examine_receivers,
 }
 
 

@@ -1,4 +1,4 @@
-"""Examination of the delivery: workers, maintenance jobs, overdue deliveries, and Celery with its broker and beat."""
+"""Examination of the delivery: workers, jobs, overdue deliveries, receivers, and Celery with its broker and beat."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from typing import Any
 from django.conf import settings as django_settings
 from django.db import connections
 from django.db.models import Max
+from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from ..conf import BEAT_TAG, settings
 from ..database.clock import DatabaseClock
 from ..delivery.sql import oldest_due_at
 from ..maintenance.runner import BEAT
-from ..models import MaintenanceJob, WorkerProcess
+from ..models import MaintenanceJob, Webhook, WorkerProcess
 from ..models.maintenance import SEEN_WITHIN
+from ..models.standing import Standing, conditions
 from .findings import Finding, fail, ok, warn
 from .surroundings import BEAT_CHECK, database_alias, messages_of
 
@@ -105,6 +107,15 @@ def examine_due(name: str) -> Iterator[Finding]:
 
 BROKER_SECONDS = 2.0
 """Timeout for connecting to the broker."""
+
+
+def examine_receivers(name: str) -> Iterator[Finding]:
+    """Count the webhooks whose receivers fail. Their owners repair them, so they are no fault of the delivery."""
+    webhooks = Webhook.objects.using(database_alias()).existing().order_by()
+    is_in = conditions(timezone.now())
+    numbers = {each: webhooks.filter(is_in[each]).count() for each in (Standing.FAILING, Standing.PARTLY_FAILING)}
+    found = ", ".join(f"{each.label} ({number})" for each, number in numbers.items() if number)
+    yield ok(name, _("Webhooks in trouble: %(found)s.") % {"found": found} if found else _("No webhook is failing."))
 
 
 def examine_broker(name: str) -> Iterator[Finding]:

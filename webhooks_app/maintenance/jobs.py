@@ -39,8 +39,8 @@ logger = logging.getLogger("webhooks_app.maintenance")
 
 MAX_ERROR_LENGTH = 500
 LOST_AFTER_SECONDS = 60.0
-"""Time after which another worker takes over an unfinished job. A job can override it, and a longer interval between
-its runs extends it."""
+"""Time after which another worker takes over an unfinished job, for example of a killed one. Jobs override it whose
+runs may overlap and whose delay people notice. A longer interval between its runs extends it."""
 
 Facts: TypeAlias = dict[str, Any]
 Run: TypeAlias = Callable[[str, datetime, Facts], float | None]
@@ -268,12 +268,12 @@ def forget_expired(using: str, now: datetime, facts: dict[str, Any]) -> float | 
 
 
 JOBS = (
-    Job(name="fold", every_seconds=5, run=fold_tallies),
+    Job(name="fold", every_seconds=5, run=fold_tallies, lost_after_seconds=10),
     Job(name="health", every_seconds=60, run=judge_health),
     Job(name="announcements", every_seconds=60, run=make_announcements),
     Job(name="mails", every_seconds=60, run=send_mails),
     Job(name="replays", every_seconds=2, run=advance_replays, lost_after_seconds=5),
-    Job(name="recovery", every_seconds=5, run=recover),
+    Job(name="recovery", every_seconds=5, run=recover, lost_after_seconds=5),
     Job(name="filters", every_seconds=2, run=evaluate_filters),
     Job(name="gauges", every_seconds=GAUGE_SECONDS, run=gauge),
     Job(name="recent", every_seconds=RECENT_SECONDS, run=sum_up_recent),

@@ -1,8 +1,8 @@
 """Mails from announcements: when one is sent, and what it contains.
 
-An owner who wants mails at once gets one for each announcement, except about a flapping receiver: after a mail about a
-failure, the next one about the same webhook follows six hours later and sums up what happened meanwhile. Only the end
-of that failure is told before, once it has lasted for as long as a failure must last to be announced.
+An owner who wants mails at once gets one for each announcement, except about a receiver that may be flapping: after a
+mail about a failure or its end, the next one about the same webhook follows six hours later and sums up what happened
+meanwhile.
 """
 
 from __future__ import annotations
@@ -56,15 +56,15 @@ AT_A_TIME = 200
 
 def sent_at(
     waiting: Sequence[Announcement],
-    last_mail: Sequence[Announcement],
+    last_mailed_at: datetime | None,
     *,
     failing_since: datetime | None,
     settles: timedelta,
 ) -> datetime:
     """Return when the waiting announcements of a webhook are mailed, for an owner who wants mails at once.
 
-    ``last_mail`` has the announcements of the last mail about its failures. ``settles`` is for how long the webhook
-    must have been working, or failing, to be called so.
+    ``last_mailed_at`` is the time of the last mail about its failures, None before the first one. ``settles`` is for
+    how long the webhook must have been working, or failing, to be called so.
     """
     newest = waiting[-1]
     if told_at_once := [each.created_at for each in waiting if each.kind not in FLAPPING]:
@@ -72,19 +72,7 @@ def sent_at(
     ready_at = newest.created_at
     if newest.kind == Kind.RECOVERED:
         ready_at = max(ready_at, failing_since or ready_at) + settles
-    if not last_mail or _ends(waiting, last_mail):
-        return ready_at
-    mailed_at = last_mail[0].mailed_at
-    assert mailed_at is not None
-    return max(ready_at, mailed_at + QUIET)
-
-
-def _ends(waiting: Sequence[Announcement], last_mail: Sequence[Announcement]) -> bool:
-    """Return True if all that waits is the end of the failure that was all of the last mail."""
-    if len(waiting) > 1 or len(last_mail) > 1:
-        return False
-    (end,), (begin,) = waiting, last_mail
-    return (begin.kind, end.kind) == FLAPPING and begin.since == end.since
+    return ready_at if last_mailed_at is None else max(ready_at, last_mailed_at + QUIET)
 
 
 def summary_at(first: datetime, zone: Any) -> datetime:
@@ -186,14 +174,13 @@ def _sent_at(using: str, recipient: Recipient, told: Sequence[Announcement]) -> 
         return summary_at(told[0].created_at, timezone.get_default_timezone())
     health = WebhookHealth.of(webhook)
     since = health.failing_since if health is not None else None
-    return sent_at(told, last_mail_of(using, webhook.pk), failing_since=since, settles=announces_after())
+    return sent_at(told, last_mailed_at(using, webhook.pk), failing_since=since, settles=announces_after())
 
 
-def last_mail_of(using: str, webhook_id: str) -> list[Announcement]:
-    """Return the announcements of the last mail about the failures of a webhook."""
-    about = Announcement.objects.using(using).filter(webhook=webhook_id, kind__in=FLAPPING)
-    newest = about.mailed().order_by("-mailed_at").values_list("mailed_at", flat=True).first()
-    return about.filter(mailed_at=newest).order_by("pk").readable() if newest else []
+def last_mailed_at(using: str, webhook_id: str) -> datetime | None:
+    """Return the time of the last mail about the failures of a webhook, None before the first one."""
+    about = Announcement.objects.using(using).filter(webhook=webhook_id, kind__in=FLAPPING).mailed()
+    return about.order_by("-mailed_at").values_list("mailed_at", flat=True).first()
 
 
 def compose(told: Sequence[Announcement], now: datetime) -> Mail:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from django.db import transaction
 from django.db.models import Count
 
-from ..conf import offered_recoveries, settings
+from ..conf import offered_recoveries, retry_policy, settings
 from ..database.sql import concerns_rows, upsert, writing
 from ..exceptions import WebhookStateError
 from ..models import Delivery, Episode, Event, QueueEntry, Replay, Webhook
@@ -101,7 +101,7 @@ def delay_after(number: int) -> timedelta:
 
 
 def decide(situation: Situation, now: datetime, *, keep_for: timedelta) -> Decision:
-    """Return the next step of a recovery. ``keep_for`` is the greatest age of the events that it sends."""
+    """Return the next step of a recovery. ``keep_for`` is for how long it goes on."""
     if not situation.is_wanted or situation.replay == State.CANCELLED:
         return Decision(Step.END)
     if situation.is_stopped or _is_halted(situation):
@@ -209,7 +209,9 @@ def advance_recovery(using: str, webhook_id: str, now: datetime) -> Step | None:
         )
         _note_attempt(episode)
         step, next_step_at = decide(_situation(webhook, episode, replays, now), now, keep_for=keep_for)
-        since = max(episode.missed_from, now - keep_for, webhook.created_at)
+        # The age of an event counts from its end: a policy may retry for longer than missed events are sent again.
+        oldest = now - keep_for - retry_policy(webhook.retry_policy).span
+        since = max(episode.missed_from, oldest, webhook.created_at)
         if step is Step.ATTEMPT:
             next_step_at = _attempt(webhook, episode, since, now, next_step_at)
         elif step is Step.REPLAY:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -15,7 +15,9 @@ from django.db.models import Exists, OuterRef, Q, Subquery
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from ..conf import policy_of_delivery
 from .delivery import Delivery
+from .disclosure import UNREACHABLE, masks
 from .health import Thresholds, Trouble, WebhookHealth, is_failing
 from .maintenance import WorkerProcess
 from .order import OrderedEntries
@@ -61,6 +63,13 @@ STOPPED = {
 }
 
 
+WAITING = (Standing.FAILING, Standing.RETRYING, Standing.PAUSED, Standing.UNVERIFIED)
+"""The states in which events wait for the receiver or its owner."""
+
+MAX_WAITING = 1000
+"""The most waiting events that are counted."""
+
+
 class Waiting(NamedTuple):
     """What the queue has for a webhook, from two entries of an index."""
 
@@ -73,6 +82,17 @@ class Waiting(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Outlook:
+    """The events that wait for a webhook, and what will become of them."""
+
+    waiting: int = 0
+    """At most ``MAX_WAITING`` and one more."""
+    next_attempt_at: datetime | None = None
+    given_up_at: datetime | None = None
+    """When the first of them is given up at the earliest, if no request succeeds; None if none has failed yet."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Health:
     """The judgement of a webhook with the facts behind it."""
 
@@ -82,11 +102,14 @@ class Health:
     failed_requests: int = 0
     """Requests that failed since the last success."""
     cause: str = ""
-    """The commonest cause of these: a status as text, or the result of an attempt; "" without a failed request."""
+    """The commonest cause of these: a status as text, or the result of an attempt, masked as those of attempts are; ""
+    without a failed request."""
     given_up: int = 0
     """Deliveries given up since the last success."""
     next_attempt_at: datetime | None = None
     """The time of the next retry, if one is scheduled."""
+    outlook: Outlook | None = None
+    """What waits, if the state makes events wait; None in lists, which do not count it."""
 
 
 def judged(webhook: Webhook, health: WebhookHealth | None, waiting: Waiting, now: datetime) -> Health:
@@ -104,7 +127,7 @@ def judged(webhook: Webhook, health: WebhookHealth | None, waiting: Waiting, now
         standing=standing,
         since=since.get(standing),
         failed_requests=health.refused_count,
-        cause=health.cause,
+        cause=UNREACHABLE if masks(health.cause, is_handshake=False, status=webhook.status) else health.cause,
         given_up=health.given_up_count,
         next_attempt_at=waiting.next_retry_at,
     )
@@ -179,8 +202,24 @@ def _due(at: datetime) -> OrderedEntries:
 
 
 def health_of(webhook: Webhook, now: datetime | None = None) -> Health:
-    """Return the judgement of one webhook. Lists use ``healths_of``."""
-    return healths_of([webhook], now)[webhook.pk]
+    """Return the judgement of one webhook, with its outlook. Lists use ``healths_of``."""
+    found = healths_of([webhook], now)[webhook.pk]
+    return replace(found, outlook=_outlook(webhook)) if found.standing in WAITING else found
+
+
+def _outlook(webhook: Webhook) -> Outlook:
+    """Read what waits for a webhook from its queue, of which few rows are read."""
+    entries = QueueEntry.objects.using(webhook.alias).filter(webhook=webhook, kind=EVENT)
+    columns = ("due_at", "attempt", "max_attempts", "retry_policy")
+    rows = list(entries.order_by("webhook_id", "due_at").values_list(*columns)[: MAX_WAITING + 1])
+    due = [due_at for due_at, *_rest in rows if due_at is not None]
+    ends = [_end(*row) for row in rows if row[0] is not None and row[1]]
+    return Outlook(waiting=len(rows), next_attempt_at=min(due, default=None), given_up_at=min(ends, default=None))
+
+
+def _end(due_at: datetime, attempt: int, max_attempts: int, policy: str) -> datetime:
+    """Return the earliest time of the last attempt of a queued delivery."""
+    return due_at + sum(policy_of_delivery(policy).delays[attempt : max_attempts - 1], timedelta(0))
 
 
 def healths_of(webhooks: Iterable[Webhook], now: datetime | None = None) -> Mapping[str, Health]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.utils import timezone
@@ -11,49 +10,19 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 
-from ..conf import policy_of_delivery
 from ..maintenance.health import Rule
 from ..maintenance.rollups.reading import Window
 from ..maintenance.rollups.recent import MISSED
-from ..models import AuditEntry, Delivery, QueueEntry, Webhook, WebhookHealth
+from ..models import AuditEntry, Delivery, Webhook, WebhookHealth
 from ..models.audit import Action
 from ..models.health import Thresholds
-from ..models.standing import Health, Standing
+from ..models.standing import MAX_WAITING, Health, Outlook, Standing
 from .display import in_time, moment, result_in_words
 
 NOTHING = timedelta(0)
 
-MAX_WAITING = 1000
-"""The most waiting events that a page counts."""
-
 MAX_LATEST = 10
 """Lost deliveries among which a page looks for what they have in common."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Outlook:
-    """The events that wait for a webhook, and what will become of them."""
-
-    waiting: int
-    """At most ``MAX_WAITING`` and one more."""
-    next_attempt_at: datetime | None = None
-    given_up_at: datetime | None = None
-    """When the first of them is given up at the earliest, if no request succeeds; None if none has failed yet."""
-
-
-def outlook_of(webhook: Webhook) -> Outlook:
-    """Read the outlook of a webhook from its queue, of which few rows are read."""
-    entries = QueueEntry.objects.using(webhook.alias).filter(webhook=webhook, kind=Delivery.Kind.EVENT)
-    columns = ("due_at", "attempt", "max_attempts", "retry_policy")
-    rows = list(entries.order_by("webhook_id", "due_at").values_list(*columns)[: MAX_WAITING + 1])
-    due = [due_at for due_at, *_rest in rows if due_at is not None]
-    ends = [_end(*row) for row in rows if row[0] is not None and row[1]]
-    return Outlook(waiting=len(rows), next_attempt_at=min(due, default=None), given_up_at=min(ends, default=None))
-
-
-def _end(due_at: datetime, attempt: int, max_attempts: int, policy: str) -> datetime:
-    """Return the earliest time of the last attempt of a queued delivery."""
-    return due_at + sum(policy_of_delivery(policy).delays[attempt : max_attempts - 1], NOTHING)
 
 
 def last_at(health: WebhookHealth) -> datetime | None:
@@ -107,8 +76,7 @@ def sentences(webhook: Webhook, found: Health) -> list[SafeString | str]:
     said = list(_facts(webhook, found))
     if found.standing is Standing.PARTLY_FAILING:
         said += _in_common(webhook)
-    if found.standing in (Standing.FAILING, Standing.RETRYING, Standing.PAUSED, Standing.UNVERIFIED):
-        said += _what_waits(webhook, found)
+    said += _what_waits(found)
     if health.given_up_since is not None:
         if found.failed_requests or found.standing is not Standing.FAILING:
             said.append(_given_up(health))
@@ -206,8 +174,8 @@ def _why_held(webhook: Webhook) -> str:
     return gettext("Its order holds back events: the oldest has been due since {time}.")
 
 
-def _what_waits(webhook: Webhook, found: Health) -> Iterator[SafeString | str]:
-    outlook = outlook_of(webhook)
+def _what_waits(found: Health) -> Iterator[SafeString | str]:
+    outlook = found.outlook or Outlook()
     number = outlook.waiting
     if not number:
         return

@@ -138,11 +138,15 @@ def missed_events(
     return found + never, unread | more
 
 
+def failed(rows: Rows) -> Rows:
+    """Return those of these deliveries that were given up or cancelled, but not because the filter does not match."""
+    return rows.filter(kind=Delivery.Kind.EVENT, state__in=Delivery.LISTED_STATES).exclude(state_reason=MISMATCHED)
+
+
 def still_missed(rows: Rows) -> Rows:
     """Return those of these deliveries whose event is missed."""
     settled = Delivery.objects.using(rows.db).filter(state__in=(State.PENDING, State.SUCCEEDED)).order_by()
-    failed = rows.filter(kind=Delivery.Kind.EVENT, state__in=Delivery.LISTED_STATES).exclude(state_reason=MISMATCHED)
-    return failed.exclude(
+    return failed(rows).exclude(
         Exists(settled.filter(redelivery_of=OuterRef("pk")))
         | Exists(settled.filter(redelivery_of=OuterRef("redelivery_of")))
         | Exists(settled.filter(pk=OuterRef("redelivery_of")))

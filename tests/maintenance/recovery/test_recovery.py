@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import pytest
 
+from webhooks_app.delivery.engine import Engine
 from webhooks_app.models import AuditEntry, Delivery, Event, QueueEntry, Replay, Webhook
 from webhooks_app.operations import lifecycle, replays
 from webhooks_app.operations.actors import PROJECT, ProjectCode
@@ -139,6 +140,26 @@ def test_it_ends_when_the_events_are_too_old(outage, settings):
 
     assert outage.episode is None
     assert minutes_between(outage.attempts) == [5, 15, 30, 60]
+
+
+def test_events_are_not_too_old_when_a_long_policy_gives_them_up(outage, settings):
+    settings.WEBHOOKS_RECOVERY_DAYS = 1
+    Webhook.objects.update(retry_policy="extended")
+    outage.webhook.refresh_from_db()
+    events = outage.emit(2)
+    began_at = outage.clock()
+    while (due := QueueEntry.objects.order_by("-due_at").values_list("due_at", flat=True).first()) is not None:
+        outage.clock.now = max(outage.clock(), due)
+        Engine(transport=outage.transport, clock=outage.clock).run_until_idle(await_retries=False)
+    outage.run_jobs()
+    assert outage.clock() - began_at > timedelta(days=2)
+
+    outage.wait(10)
+    outage.answer(200)
+    outage.wait(60)
+
+    assert outage.received == sorted(events)
+    assert outage.episode is None
 
 
 def test_a_receiver_that_fails_again_gets_each_event_in_one_more_series_only(outage, settings):

@@ -11,10 +11,10 @@ from django.db.models import Count
 
 from ...database.sql import upsert
 from ...models import Delivery, QueueEntry, RecentResults, Rollup, WebhookHealth
-from ...models.delivery import MISMATCHED
 from ...models.health import Thresholds, Trouble
 from ...models.rollup import EVERY_WEBHOOK, FAILED, OUTCOMES, RESPONSE_TIME
 from ...protocol.ids import first_id_at
+from ...replays.missed import failed, still_missed
 from .folding import changing, names_in, sums_by
 from .reading import Counters, Window, spans
 
@@ -91,13 +91,12 @@ def sum_up(using: str, webhook_ids: Sequence[str], now: datetime) -> Recent:
 
 
 def _missed(using: str, webhook_id: str, since: datetime) -> int:
-    """Return the number of events that are missed as in ``replays.missed``, among those that were queued."""
-    events = Delivery.objects.using(using).filter(kind=Delivery.Kind.EVENT, webhook=webhook_id)
-    recent = events.filter(pk__gte=first_id_at("dlv", since)).exclude(state_reason=MISMATCHED).order_by("-pk")
-    failed = (recent.in_state(state).values_list("event", flat=True) for state in Delivery.LISTED_STATES)
-    lost = {event_id for ids in failed for event_id in ids[:MOST_MISSED]}
-    sent = events.filter(event__in=lost, state__in=(Delivery.State.SUCCEEDED, Delivery.State.PENDING))
-    return len(lost.difference(sent.order_by().values_list("event", flat=True)))
+    """Return the number of events that are missed, among those that were queued."""
+    deliveries = Delivery.objects.using(using)
+    recent = failed(deliveries.filter(webhook=webhook_id, pk__gte=first_id_at("dlv", since))).order_by("-pk")
+    latest = (recent.in_state(state).values_list("pk", flat=True)[:MOST_MISSED] for state in Delivery.LISTED_STATES)
+    lost = still_missed(deliveries.filter(pk__in=[pk for ids in latest for pk in ids]))
+    return int(lost.order_by().aggregate(number=Count("event", distinct=True))["number"])
 
 
 def pack(using: str, place: int, webhook_ids: Sequence[str], found: Recent) -> None:
