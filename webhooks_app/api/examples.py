@@ -141,8 +141,6 @@ def _webhook(name: str, condition: dict[str, Any] | None) -> dict[str, Any]:
             "cause": "",
             "given_up": 0,
             "next_attempt_at": None,
-            "waiting": 0,
-            "first_given_up_at": None,
         },
         "filter": condition,
         "description": "Archive",

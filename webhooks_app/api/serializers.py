@@ -15,7 +15,7 @@ from ..models import ApiKey, AuditEntry, Delivery, Event, MailPreference, Webhoo
 from ..models.audit import Action, Via
 from ..models.limits import MAX_EVENT_TYPES, MAX_RATE, MAX_SECRET_OVERLAP, MAX_SIGNATURES, MIN_RATE, most_in_flight
 from ..models.own_headers import REDACTED
-from ..models.standing import MAX_WAITING, Standing, health_of, healths_of
+from ..models.standing import Standing, health_of, healths_of
 from ..models.webhook import Order, Recovery
 from ..operations.rotation import warning_about_key
 from ..owners import event_types_for
@@ -71,26 +71,11 @@ class HealthSerializer(serializers.Serializer[Any]):
     )
     given_up = serializers.IntegerField(help_text="Events given up since the last success.")
     next_attempt_at = MomentField(allow_null=True, help_text="Time of the next retry; null if none is scheduled.")
-    waiting = serializers.IntegerField(
-        allow_null=True,
-        help_text=f"Events that wait, at most {MAX_WAITING + 1}. Null in lists, and where none has to wait.",
-    )
-    first_given_up_at = MomentField(
-        allow_null=True,
-        help_text="When the first of these is given up at the earliest, unless a request succeeds; null if none failed "
-        "yet, and in lists.",
-    )
 
     def to_representation(self, instance: Webhook) -> Any:
         rows = getattr(self.parent, "parent", None)
         found = rows.healths[instance.pk] if isinstance(rows, WebhookListSerializer) else health_of(instance)
-        outlook = found.outlook
-        more = {
-            "waiting": outlook.waiting if outlook else None,
-            "first_given_up_at": outlook.given_up_at if outlook else None,
-            "text": as_text(in_short(instance, found)),
-        }
-        return super().to_representation(asdict(found) | more)
+        return super().to_representation({**asdict(found), "text": as_text(in_short(instance, found))})
 
 
 class WebhookListSerializer(serializers.ListSerializer[Any]):
