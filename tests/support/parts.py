@@ -82,7 +82,7 @@ statements that tests of this list execute. A single test joins by ``only_on``, 
 ALL_DATABASES = tuple(path for paths in EVERY_DATABASE.values() for path in paths)
 
 DIFFERS = (
-    *("database", "maintenance/rollups", "replays", "models/test_keyset.py"),
+    *("database", "maintenance/rollups", "replays", "models/test_keyset.py", "models/test_writers.py"),
     *(f"delivery/test_{name}.py" for name in ("limits", "lock_order", "order", "queue", "recording")),
     *(f"emission/test_{name}.py" for name in ("emit_many", "idempotency", "references")),
 )

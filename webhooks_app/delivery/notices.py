@@ -7,7 +7,7 @@ from datetime import datetime
 
 from ..conf import settings
 from ..event_types import RETRY_NOTICE, retry_notice_data
-from ..models import Delivery, Event, QueueEntry, Webhook
+from ..models import Delivery, Event, Webhook
 from ..models.status import REQUESTED
 from ..protocol.ids import new_id
 from ..protocol.json_data import encode
@@ -29,8 +29,7 @@ def save_notices(using: str, finished: Sequence[Finished]) -> None:
     if announced:
         Event.objects.using(using).bulk_create([event for _, event in announced])
         deliveries = [_delivery(item, event) for item, event in announced]
-        Delivery.objects.using(using).bulk_create(deliveries)
-        QueueEntry.objects.using(using).add(deliveries, due_at=announced[0][0].ended_at)
+        Delivery.objects.using(using).queue_all(deliveries, due_at=announced[0][0].ended_at)
 
 
 def _is_announced(claim: Claim) -> bool:

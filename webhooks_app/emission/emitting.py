@@ -31,7 +31,7 @@ from ..exceptions import (
     UnknownEventTypeError,
     WebhooksError,
 )
-from ..models import Delivery, Event, IdempotencyKey, QueueEntry, Webhook
+from ..models import Delivery, Event, IdempotencyKey, Webhook
 from ..models.audit import Action
 from ..owners import event_types_for
 from ..routing import Reason, RoutedEvent, admits, webhooks_for
@@ -328,8 +328,7 @@ def emit_operational(using: str, operational: Sequence[Operational]) -> int:
     if events:
         with transaction.atomic(using=using, savepoint=False):
             Event.objects.using(using).bulk_create([event for event, _ in events])
-            Delivery.objects.using(using).bulk_create(deliveries)
-            QueueEntry.objects.using(using).add(deliveries)
+            Delivery.objects.using(using).queue_all(deliveries)
             _announce(using, *events)
     return len(events)
 

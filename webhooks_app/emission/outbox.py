@@ -20,6 +20,7 @@ from ..conf import known_policies, retry_policy
 from ..database.dialects import dialect_of
 from ..database.sql import PreparedStatement, Slot, UtcNow, fill, with_names
 from ..models import Delivery, Event, EventReference, QueueEntry, Webhook
+from ..models.delivery_columns import COPIED, FROM_POLICY, defaults
 from ..models.fields import IdField
 from ..models.order import OrderNumber, group_of, number_sql
 from ..models.webhook import Order
@@ -201,8 +202,10 @@ def _statement(
     is_new = "filter IS NOT NULL AND webhook_id NOT IN (SELECT unnest(%s::uuid[]))"
     is_open = f"NOT EXISTS (SELECT 1 FROM candidate WHERE {is_new})"
     is_sent = f"{is_open} AND webhook_id NOT IN (SELECT unnest(%s::uuid[]))"
-    is_unsure, place = "webhook_id IN (SELECT unnest(%s::uuid[]))" if with_unsure else "", str(number_sql(using))
-    entries, entry_params = _insert_entries(using, "candidate", webhook_order='"order"', place=place, unsure=is_unsure)
+    is_unsure, place = "webhook_id IN (SELECT unnest(%s::uuid[]))" if with_unsure else "", (str(number_sql(using)), ())
+    entries, entry_params = _insert_entries(
+        using, "candidate AS delivery", webhook_order='"order"', place=place, unsure=is_unsure
+    )
     event_names = ", ".join(quote(field.column) for field in _EVENT_FIELDS)
     references = f"""reference AS (
             INSERT INTO {quote(EventReference._meta.db_table)} (value, event_id)
@@ -256,17 +259,18 @@ def _statements(using: str, *, has_owner: bool, policies: tuple[str, ...]) -> li
     is_special = models.Q(filter__isnull=False) | ~models.Q(order=Order.NONE)
     special = _webhooks(using, has_owner=has_owner).filter(is_special).values_list("pk", "filter", "order")
     deliveries, webhooks = quote(Delivery._meta.db_table), quote(Webhook._meta.db_table)
-    joined = f"{deliveries} AS delivery JOIN {webhooks} AS webhook ON webhook.id = webhook_id"
-    insert_entries, params = _insert_entries(using, deliveries)
+    source = f"{deliveries} AS delivery"
+    joined = f"{source} JOIN {webhooks} AS webhook ON webhook.id = webhook_id"
+    insert_entries, params = _insert_entries(using, source)
     insert_ordered, ordered_params = _insert_entries(
-        using, joined, webhook_order=f"webhook.{quote('order')}", place="%s"
+        using, joined, webhook_order=f"webhook.{quote('order')}", place=("%s", [Slot("place")])
     )
     return [
         (insert, [Slot(field.name) for field in _EVENT_FIELDS]),
         _compiled(special, using),
         _insert_deliveries(using, has_owner=has_owner),
         (f"{insert_entries} WHERE event_id = %s", [*params, Slot("id")]),
-        (f"{insert_ordered} WHERE event_id = %s", [*ordered_params, Slot("place"), Slot("id")]),
+        (f"{insert_ordered} WHERE event_id = %s", [*ordered_params, Slot("id")]),
     ]
 
 
@@ -287,16 +291,10 @@ def _delivery_columns() -> tuple[Sequence[str], Sequence[Any]]:
         "id": Cast(Concat(Slot("time"), digits), IdField(prefix="dlv")),
         "event_id": Slot("id"),
         "webhook_id": models.F("pk"),
-        "kind": models.Value(Delivery.Kind.EVENT),
-        "state": models.Value(Delivery.State.PENDING),
-        "state_reason": models.Value(""),
-        "attempt_count": models.Value(0),
-        "last_result": models.Value(""),
-        "is_masked": models.Value(value=False),
-        "max_attempts": _by_policy(lambda policy: policy.max_attempts),
-        "retry_policy": _by_policy(pack_policy),
         "created_at": UtcNow(),
+        **{name: _by_policy(value) for name, value in FROM_POLICY.items()},
     }
+    columns |= {name: models.Value(default) for name, default in defaults(Delivery, besides=columns)}
     return list(columns), list(columns.values())
 
 
@@ -323,33 +321,30 @@ def _by_policy(value: Callable[[BaseRetryPolicy], Any]) -> models.Case:
 
 
 def _insert_entries(
-    using: str, source: str, *, webhook_order: str = "", place: str = "", unsure: str = ""
+    using: str, source: str, *, webhook_order: str = "", place: Statement = ("", ()), unsure: str = ""
 ) -> Statement:
-    """Return the statement, open for a condition, that queues the deliveries of ``source``.
+    """Return the statement, open for a condition, that queues the deliveries of ``source``, which it names "delivery".
 
     With ``webhook_order``, the column for it, entries of webhooks with an order have a group, and ``place``. ``unsure``
     is the condition for entries that await the evaluation of a filter.
     """
     quote = connections[using].ops.quote_name
     now, params = Event.objects.using(using).all().query.get_compiler(using).compile(UtcNow())
-    columns = ["delivery_id", "webhook_id", "event_id", "kind", "attempt", "max_attempts", "retry_policy", "due_at"]
-    prefix = "delivery." if "delivery " in source else ""
-    fields = [f"{prefix}{name}" for name in ("id", "webhook_id", "event_id", "max_attempts", "retry_policy")]
-    values = [*fields[:3], f"'{Delivery.Kind.EVENT}'", "0", *fields[3:], now]
-    params = [*params]
+    copied = [name for name in COPIED if name in _delivery_columns()[0]]
+    columns: dict[str, Statement] = {"delivery_id": ("delivery.id", ()), "due_at": (now, params)}
+    columns |= {name: (f"delivery.{quote(name)}", ()) for name in copied}
     if unsure:
-        columns.append("filter_at")
-        values[-1] = f"CASE WHEN {unsure} THEN NULL ELSE {now} END"
-        values.append(f"CASE WHEN {unsure} THEN {now} END")
-        params = [Slot("unsure"), *params, Slot("unsure"), *params]
+        columns["due_at"] = f"CASE WHEN {unsure} THEN NULL ELSE {now} END", [Slot("unsure"), *params]
+        columns["filter_at"] = f"CASE WHEN {unsure} THEN {now} END", [Slot("unsure"), *params]
     if webhook_order:
-        columns += ["order_key", "place"]
         is_ordered = f"{webhook_order} = '{Order.WEBHOOK}' OR {webhook_order} = '{Order.KEY}' AND %s IS NOT NULL"
-        values.append(f"CASE {webhook_order} WHEN '{Order.WEBHOOK}' THEN '' WHEN '{Order.KEY}' THEN %s END")
-        values.append(f"CASE WHEN {is_ordered} THEN {place} END")
-        params += [Slot("ordering_key"), Slot("ordering_key")]
-    names = ", ".join(map(quote, columns))
-    return f"INSERT INTO {quote(QueueEntry._meta.db_table)} ({names}) SELECT {', '.join(values)} FROM {source}", params
+        order_key = f"CASE {webhook_order} WHEN '{Order.WEBHOOK}' THEN '' WHEN '{Order.KEY}' THEN %s END"
+        columns["order_key"] = order_key, [Slot("ordering_key")]
+        columns["place"] = f"CASE WHEN {is_ordered} THEN {place[0]} END", [Slot("ordering_key"), *place[1]]
+    columns |= {name: ("%s", [default]) for name, default in defaults(QueueEntry, besides=columns)}
+    names, values = ", ".join(map(quote, columns)), ", ".join(sql for sql, _ in columns.values())
+    sql = f"INSERT INTO {quote(QueueEntry._meta.db_table)} ({names}) SELECT {values} FROM {source}"
+    return sql, [param for _, own in columns.values() for param in own]
 
 
 _EVENT_FIELDS: Sequence[Any] = Event._meta.concrete_fields

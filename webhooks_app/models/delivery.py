@@ -119,10 +119,15 @@ class DeliveryQuerySet(MaskedQuerySet["Delivery"]):
     def queue(self, **fields: Any) -> Delivery:
         """Create a delivery that is due now by the database's clock, so that a wrong local clock cannot delay it."""
         retries = fields["webhook"].retries_of(fields.get("kind", Delivery.Kind.EVENT))
-        with transaction.atomic(using=self.db, savepoint=False):
-            delivery = self.create(**{**retries, **fields})
-            QueueEntry.objects.using(self.db).add([delivery])
+        delivery = Delivery(**{**retries, **fields})
+        self.queue_all([delivery])
         return delivery
+
+    def queue_all(self, deliveries: Sequence[Delivery], due_at: datetime | None = None) -> None:
+        """Insert new deliveries with their queue entries, which are due as by ``QueueEntryQuerySet.add``."""
+        with transaction.atomic(using=self.db, savepoint=False):
+            self.bulk_create(deliveries)
+            QueueEntry.objects.using(self.db).add(deliveries, due_at)
 
     def cancel(self, reason: str, *, among: QueueEntryQuerySet | None = None) -> int:
         """Cancel the pending deliveries, and return their number. Claims of them can no longer record a result.

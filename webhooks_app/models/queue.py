@@ -11,7 +11,6 @@ number.
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
@@ -25,6 +24,7 @@ from ..database.sql import OuterId, UtcNow, compiled, for_each, take_write_lock
 from ..retry import MAX_LENGTH
 from ..signals import announce_deliveries
 from .base import BaseModel
+from .delivery_columns import COPIED
 from .event import MAX_ORDERING_KEY_LENGTH
 from .fields import IdField, LooseCharField, PartialIndex
 from .lane import QueueLane
@@ -112,17 +112,18 @@ class QueueEntryQuerySet(OrderedEntries):
         self.awaiting_filter().filter(webhook=webhook).update(filter_at=UtcNow())
 
     def add(self, deliveries: Sequence[Delivery], due_at: datetime | None = None) -> None:
-        """Queue new deliveries, due at this time or, by default, now.
+        """Queue new deliveries, due one after the other, a microsecond apart, from this time on or, by default, now.
 
-        The default is the database's time, so that a wrong local clock cannot delay them.
+        The default is the database's time, so that a wrong local clock cannot delay them. Then all are due at once.
         """
-        self._queue([QueueEntry.of(delivery, due_at or UtcNow()) for delivery in deliveries], deliveries)
-
-    def add_in_order(self, deliveries: Sequence[Delivery], due_at: datetime) -> None:
-        """Queue new deliveries, each due a microsecond after the previous one."""
-        moments = (due_at + timedelta(microseconds=place) for place in itertools.count())
-        entries = [QueueEntry.of(delivery, moment) for delivery, moment in zip(deliveries, moments, strict=False)]
-        self._queue(entries, deliveries)
+        found = places(self.db, deliveries)
+        entries = []
+        for number, delivery in enumerate(deliveries):
+            moment = UtcNow() if due_at is None else due_at + timedelta(microseconds=number)
+            entry = QueueEntry.of(delivery, moment)
+            entry.order_key, entry.place = found.get(delivery.pk, (None, None))
+            entries.append(entry)
+        self.bulk_create(entries, batch_size=ENTRIES_AT_A_TIME)
 
     def remove(self) -> None:
         """Delete the rows in the same way as ``removing``."""
@@ -165,12 +166,6 @@ class QueueEntryQuerySet(OrderedEntries):
         following = page.following()
         page._raw_delete(self.db)  # noqa: SLF001 - nothing refers to the rows
         return self.promote(following)
-
-    def _queue(self, entries: Sequence[QueueEntry], deliveries: Sequence[Delivery]) -> None:
-        found = places(self.db, deliveries)
-        for entry in entries:
-            entry.order_key, entry.place = found.get(entry.delivery_id, (None, None))
-        self.bulk_create(entries, batch_size=ENTRIES_AT_A_TIME)
 
 
 class QueueEntry(BaseModel):
@@ -248,16 +243,7 @@ class QueueEntry(BaseModel):
 
     @classmethod
     def of(cls, delivery: Delivery, due_at: Any) -> Self:
-        return cls(
-            delivery_id=delivery.pk,
-            webhook_id=delivery.webhook_id,
-            event_id=delivery.event_id,
-            kind=delivery.kind,
-            max_attempts=delivery.max_attempts,
-            retry_policy=delivery.retry_policy,
-            due_at=due_at,
-            expires_at=delivery.expires_at,
-        )
+        return cls(delivery_id=delivery.pk, due_at=due_at, **{name: getattr(delivery, name) for name in COPIED})
 
 
 def _pages(entries: QueueEntryQuerySet) -> Iterator[list[str]]:

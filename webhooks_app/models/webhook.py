@@ -19,7 +19,6 @@ from ..event_types import registry
 from ..exceptions import AlreadyInStateError, InvalidEndpointError, InvalidFilterError, WebhookStateError
 from ..filters import check_fields
 from ..reasons import ReasonText, clipped, code_of
-from ..retry import pack_policy
 from ..signals import (
     announce_deliveries,
     webhook_being_disabled,
@@ -31,6 +30,7 @@ from ..signals import (
 )
 from .audit import SYSTEM, Action, acting
 from .base import BaseQuerySet, atomic
+from .delivery_columns import FROM_POLICY
 from .disclosure import UNREACHABLE_MESSAGES
 from .fields import CompactJSONField, IdField, OwnerField, PartialIndex
 from .limits import MAX_IN_FLIGHT, MAX_RATE, MIN_RATE, check_event_types
@@ -283,7 +283,7 @@ class Webhook(OwnHeaders, StatusRules, SigningSecret):
     def retries_of(self, kind: str) -> dict[str, Any]:
         """Return the retry fields of a new delivery. A handshake uses the default policy of the service."""
         policy = retry_policy("" if kind == DeliveryKind.VERIFICATION else self.retry_policy)
-        return {"max_attempts": policy.max_attempts, "retry_policy": pack_policy(policy)}
+        return {name: value(policy) for name, value in FROM_POLICY.items()}
 
     def _clean_count(self) -> None:
         if self.owner_id is None:

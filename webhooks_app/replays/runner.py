@@ -193,8 +193,7 @@ def _queue(using: str, replay: Replay, matches: Sequence[Match], now: datetime) 
         for match in matches
         if match.event_id in kept
     ]
-    Delivery.objects.using(using).bulk_create(deliveries)
-    QueueEntry.objects.using(using).add_in_order(deliveries, now)
+    Delivery.objects.using(using).queue_all(deliveries, now)
     unsure = {match.event_id for match in matches if match.awaits_filter}
     if held := [delivery.pk for delivery in deliveries if delivery.event_id in unsure]:
         QueueEntry.objects.using(using).filter(pk__in=held).await_filter()
