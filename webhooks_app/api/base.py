@@ -73,11 +73,12 @@ class Operation:
 
     answer: type[BaseSerializer[Any]] | None = None
     scope: str = ""
-    request: type[BaseSerializer[Any]] | None = None
+    request: type[Any] | None = None
+    """The serializer of the body, or its type for pydantic."""
     body_required: bool = True
     status: int = 200
     many: bool = False
-    batch: type[BaseSerializer[Any]] | None = None
+    batch: type[Any] | None = None
     """The body of several requests at once, as an alternative to ``request``."""
     batch_answer: type[BaseSerializer[Any]] | None = None
     conflicts: bool = False

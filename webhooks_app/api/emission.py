@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from io import BytesIO
 from typing import TYPE_CHECKING, Annotated, Any, NotRequired
 
 from django.http import HttpRequest, HttpResponse
 from django.utils.cache import patch_vary_headers
-from pydantic import ConfigDict, Field, PlainValidator, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, PlainValidator, TypeAdapter, ValidationError, WithJsonSchema
+from pydantic_core import ErrorDetails
 from rest_framework import serializers
 from typing_extensions import TypedDict
 
+from .. import emission
 from ..conf import settings
-from ..emission import NewEvent
 from ..exceptions import (
     IdempotencyConflictError,
     InvalidBatchError,
@@ -32,8 +32,8 @@ from ..operations.sending import emit_events
 from ..owners import owners_by_key, parse_key
 from ..protocol.json_data import format_time
 from .authentication import SCHEME, ApiKeyPrincipal, ApiThrottle
-from .errors import Conflict
-from .fields import BodySerializer, EventTypeField, MomentInputField, ShortListField, TextField, parse_moment
+from .errors import WHOLE, Conflict
+from .fields import parse_moment, unknown_names
 from .idempotency import key_of
 from .parsers import StrictJsonParser
 from .serializers import EventSerializer
@@ -61,69 +61,126 @@ class EmitThrottle(ApiThrottle):
         return str(settings.EMIT_RATE)
 
 
-class NewEventSerializer(BodySerializer[Any]):
-    type = EventTypeField(help_text="The event type.")
-    owner = TextField(
-        allow_null=True, max_length=255, help_text="Primary key of the owner; null for an event of the platform."
-    )
-    data = serializers.DictField(help_text="Must fit the JSON Schema of the event type.")  # type: ignore[assignment]
-    occurred_at = MomentInputField(required=False, help_text="Time of the event. Default: now.")
-    idempotency_key = TextField(
-        required=False,
-        min_length=1,
-        max_length=MAX_KEY_LENGTH,
-        help_text="Identifies the event among its owner's events. A repeated request returns the first event.",
-    )
-    references = ShortListField(
-        child=TextField(max_length=MAX_REFERENCE_LENGTH),
-        required=False,
-        max_length=MAX_REFERENCES,
-        help_text="Business identifiers for finding the event.",
-    )
-    ordering_key = TextField(
-        required=False,
-        min_length=1,
-        max_length=MAX_ORDERING_KEY_LENGTH,
-        help_text="A webhook with order by `key` gets the events with the same key one after the other.",
-    )
-
-
-class EventBatchSerializer(BodySerializer[Any]):
-    events = ShortListField(
-        child=NewEventSerializer(), min_length=1, max_length=MAX_BATCH, help_text="Either all are recorded, or none."
-    )
-
-
 class EmittedBatchSerializer(serializers.Serializer[Any]):
     events = EventSerializer(many=True, help_text="In the order of the request.")
 
 
-class _Event(TypedDict):
-    """The valid fields of an event, as by ``NewEventSerializer``, which names the errors and takes ten times longer."""
+NO_NUL = {"pattern": r"^[^\u0000]*$"}
+"""The parser refuses NUL everywhere; the documentation names it with each text."""
+
+
+def _text(max_length: int, **described: Any) -> Any:
+    return Field(min_length=1, max_length=max_length, json_schema_extra=NO_NUL, **described)
+
+
+_Reference = Annotated[str, _text(MAX_REFERENCE_LENGTH)]
+
+
+class NewEvent(TypedDict):
+    """An event to emit."""
 
     __pydantic_config__ = ConfigDict(strict=True, extra="forbid")  # type: ignore[misc] # as pydantic wants it
 
-    type: Annotated[str, Field(min_length=1)]
-    owner: Annotated[str, Field(min_length=1, max_length=255)] | None
-    data: dict[str, Any]
-    occurred_at: NotRequired[Annotated[datetime, PlainValidator(parse_moment)]]
-    idempotency_key: NotRequired[Annotated[str, Field(min_length=1, max_length=MAX_KEY_LENGTH)]]
-    references: NotRequired[
+    type: Annotated[str, Field(min_length=1, description="The event type.")]
+    owner: Annotated[
+        Annotated[str, _text(255)] | None,
+        Field(description="Primary key of the owner; null for an event of the platform."),
+    ]
+    data: Annotated[dict[str, Any], Field(description="Must fit the JSON Schema of the event type.")]
+    occurred_at: NotRequired[
         Annotated[
-            list[Annotated[str, Field(min_length=1, max_length=MAX_REFERENCE_LENGTH)]], Field(max_length=MAX_REFERENCES)
+            datetime,
+            PlainValidator(parse_moment),
+            WithJsonSchema({"type": "string", "format": "date-time"}),
+            Field(description="Time of the event. Default: now."),
         ]
     ]
-    ordering_key: NotRequired[Annotated[str, Field(min_length=1, max_length=MAX_ORDERING_KEY_LENGTH)]]
+    idempotency_key: NotRequired[
+        Annotated[
+            str,
+            _text(
+                MAX_KEY_LENGTH,
+                description="Identifies the event among its owner's events. A repeated request returns the first "
+                "event.",
+            ),
+        ]
+    ]
+    references: NotRequired[
+        Annotated[
+            list[_Reference],
+            Field(max_length=MAX_REFERENCES, description="Business identifiers for finding the event."),
+        ]
+    ]
+    ordering_key: NotRequired[
+        Annotated[
+            str,
+            _text(
+                MAX_ORDERING_KEY_LENGTH,
+                description="A webhook with order by `key` gets the events with the same key one after the other.",
+            ),
+        ]
+    ]
 
 
-class _Batch(TypedDict):
+class EventBatch(TypedDict):
+    """Several events to emit."""
+
     __pydantic_config__ = ConfigDict(strict=True, extra="forbid")  # type: ignore[misc]
 
-    events: Annotated[list[_Event], Field(min_length=1, max_length=MAX_BATCH)]
+    events: Annotated[
+        list[NewEvent],
+        Field(min_length=1, max_length=MAX_BATCH, description="Either all are recorded, or none."),
+    ]
 
 
-_EVENT: TypeAdapter[Any] = TypeAdapter(_Event)
-_BATCH: TypeAdapter[Any] = TypeAdapter(_Batch)
+_EVENT: TypeAdapter[Any] = TypeAdapter(NewEvent)
+_BATCH: TypeAdapter[Any] = TypeAdapter(EventBatch)
+
+FIELDS, FIELDS_OF_BATCH = (frozenset(body.__annotations__) for body in (NewEvent, EventBatch))
+
+MESSAGES = {
+    "missing": "This field is required.",
+    "string_type": "Not a valid string.",
+    "string_too_short": "This field may not be blank.",
+    "string_too_long": "Ensure this field has no more than {max_length} characters.",
+    "too_long": "Ensure this field has no more than {max_length} elements.",
+    "too_short": "Ensure this field has at least {min_length} elements.",
+    "dict_type": 'Expected a dictionary of items but got type "{input}".',
+    "list_type": 'Expected a list of items but got type "{input}".',
+    "value_error": "{error}",
+}
+"""The messages of Django REST framework, which the other bodies have, by pydantic's types of errors."""
+
+
+def errors_of(error: ValidationError, *, is_batch: bool) -> dict[str, Any]:
+    """Return the messages of an invalid body, nested as the body is."""
+    errors: dict[Any, Any] = {}
+    unknown: dict[tuple[str | int, ...], list[str]] = {}
+    for each in error.errors(include_url=False):
+        *path, name = each["loc"] or (WHOLE,)
+        if each["type"] == "extra_forbidden":
+            unknown.setdefault(tuple(path), []).append(str(name))
+        else:
+            _within(errors, path)[name] = _messages_of(each, is_event=is_batch and path == ["events"])
+    for where, names in unknown.items():
+        known = FIELDS_OF_BATCH if is_batch and not where else FIELDS
+        _within(errors, where).update(unknown_names(names, known, "field"))
+    return errors
+
+
+def _within(errors: dict[Any, Any], path: Iterable[str | int]) -> dict[Any, Any]:
+    for name in path:
+        errors = errors.setdefault(name, {})
+    return errors
+
+
+def _messages_of(error: ErrorDetails, *, is_event: bool) -> Any:
+    value, given = error["input"], type(error["input"]).__name__
+    if is_event:
+        return {WHOLE: [f"Invalid data. Expected a dictionary, but got {given}."]}
+    if value is None and error["type"] != "missing":
+        return ["This field may not be null."]
+    return [MESSAGES[error["type"]].format(**{**error.get("ctx", {}), "input": given})]
 
 
 class Emission:
@@ -137,22 +194,13 @@ class Emission:
             self._fields: list[dict[str, Any]] = (
                 _BATCH.validate_python(body)["events"] if self.is_batch else [_EVENT.validate_python(body)]
             )
-        except ValidationError:
-            self._read_with_errors(body)
-
-    def _read_with_errors(self, body: Mapping[str, Any]) -> None:
-        serializer_class = EventBatchSerializer if self.is_batch else NewEventSerializer
-        serializer: serializers.Serializer[Any] = serializer_class(data=body)
-        serializer.is_valid()
-        self._errors = dict(serializer.errors)
-        if not self._errors:
-            valid = serializer.validated_data
-            self._fields = list(valid["events"]) if self.is_batch else [dict(valid)]
-        elif self.is_batch and not isinstance(self._errors.get("events", {}), dict):
-            raise serializers.ValidationError(self._errors)
-        else:
+        except ValidationError as error:
+            self._errors = errors_of(error, is_batch=self.is_batch)
+            if self.is_batch and not isinstance(self._errors.get("events", {}), dict):
+                raise serializers.ValidationError(self._errors) from None
             items = body["events"] if self.is_batch else [body]
-            self._fields = [_valid_fields(item) for item in items]
+            of_items = self._errors.get("events", {}) if self.is_batch else {0: self._errors}
+            self._fields = [_valid_fields(item, of_items.get(index, {})) for index, item in enumerate(items)]
 
     def emit(self, actor: BaseActor) -> dict[str, Any]:
         """Record the events, and return the answer. Raises ValidationError and Conflict."""
@@ -163,7 +211,7 @@ class Emission:
         records = [_record(event) for event in events]
         return {"events": records} if self.is_batch else records[0]
 
-    def new_events(self) -> list[NewEvent[Any]]:
+    def new_events(self) -> list[emission.NewEvent[Any]]:
         """Return the events with their owners. Raises ValidationError with the problems of all events."""
         owners, refused = _find_owners([fields.get("owner") for fields in self._fields])
         problems: dict[int, dict[str, Any]] = {}
@@ -173,7 +221,7 @@ class Emission:
             if owner in refused:
                 found["owner"] = [refused[owner]]
         new_events = [
-            NewEvent(
+            emission.NewEvent(
                 fields.get("type", ""),
                 fields.get("data", {}),
                 **{**_options(fields), "owner": owners.get(fields.get("owner"))},
@@ -184,7 +232,9 @@ class Emission:
             raise serializers.ValidationError(self._all_problems(problems, new_events))
         return new_events
 
-    def _all_problems(self, problems: dict[int, dict[str, Any]], new_events: Sequence[NewEvent[Any]]) -> dict[str, Any]:
+    def _all_problems(
+        self, problems: dict[int, dict[str, Any]], new_events: Sequence[emission.NewEvent[Any]]
+    ) -> dict[str, Any]:
         """Return these errors of the body, together with the errors of each event's data, by index."""
         for index, (fields, new) in enumerate(zip(self._fields, new_events, strict=True)):
             if {"type", "data"} <= fields.keys():
@@ -223,13 +273,13 @@ def _record(event: Event) -> dict[str, Any]:
     return {"id": event.id, "type": event.type, "created": format_time(event.created_at), "test": event.is_test}
 
 
-def _valid_fields(item: Any) -> dict[str, Any]:
-    """Return the valid fields of an invalid event, so that problems with its data are found too."""
-    fields: dict[str, Any] = {}
-    if isinstance(item, Mapping):
-        for name, field in NewEventSerializer().fields.items():
-            with suppress(serializers.ValidationError, serializers.SkipField):
-                fields[name] = field.run_validation(item.get(name, serializers.empty))
+def _valid_fields(item: Any, errors: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the valid fields of an event with these errors, so that problems with its data are found too."""
+    if not isinstance(item, Mapping):
+        return {}
+    fields = {name: item[name] for name in FIELDS if name in item and name not in errors}
+    if "occurred_at" in fields:
+        fields["occurred_at"] = parse_moment(fields["occurred_at"])
     return fields
 
 

@@ -95,7 +95,7 @@ def _with(event_type: EventType[Any]) -> dict[type[Any], dict[str, Any]]:
         deliveries.DeliverySerializer: delivery,
         deliveries.DeliveryWithAttemptsSerializer: {**delivery, "attempts": [_ATTEMPT]},
         serializers.EventSerializer: event,
-        emission.NewEventSerializer: {"type": name, "owner": "42", "data": data, "references": ["order_17"]},
+        emission.NewEvent: {"type": name, "owner": "42", "data": data, "references": ["order_17"]},
         serializers.EventWithDataSerializer: {
             **event,
             "data": data,

@@ -22,6 +22,8 @@ from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.plumbing import ResolvedComponent
 from drf_spectacular.settings import patched_settings
+from pydantic import TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema
 
 from .. import catalogue
 from ..conf import settings
@@ -29,6 +31,7 @@ from ..event_types import EventType
 from ..models.limits import most_in_flight
 from ..owners import public_event_types
 from . import errors
+from .fields import EventTypeField
 from .idempotency import HEADER, SCHEMA
 
 PROBLEM_SCHEMA: dict[str, Any] = {
@@ -222,7 +225,7 @@ class OperationSchema(AutoSchema):
 
 
 def _names_webhook(request: Any) -> bool:
-    return request is not None and "webhook_id" in request().fields
+    return "webhook_id" in getattr(request, "_declared_fields", {})
 
 
 class ApiKeyScheme(OpenApiAuthenticationExtension):
@@ -240,6 +243,42 @@ class BodySchema(OpenApiSerializerExtension):
     def map_serializer(self, auto_schema: Any, direction: Any) -> dict[str, Any]:
         schema = auto_schema._map_serializer(self.target, direction, bypass_extensions=True)  # noqa: SLF001
         return {**schema, "additionalProperties": False}
+
+
+class TypedBodySchema(OpenApiSerializerExtension):
+    """The schema of a body that pydantic validates. References lead to the components of the document."""
+
+    def get_name(self, *args: Any) -> str:
+        name: str = self.target.__name__
+        return name
+
+    def map_serializer(self, auto_schema: Any, direction: Any) -> dict[str, Any]:
+        schema = TypeAdapter(self.target).json_schema(
+            ref_template="#/components/schemas/{model}", schema_generator=_Untitled
+        )
+        return {name: value for name, value in schema.items() if name not in ("$defs", "title")}
+
+
+class _Untitled(GenerateJsonSchema):
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+
+class EventBatchSchema(TypedBodySchema):
+    target_class = "webhooks_app.api.emission.EventBatch"
+
+
+class NewEventSchema(TypedBodySchema):
+    target_class = "webhooks_app.api.emission.NewEvent"
+
+    def map_serializer(self, auto_schema: Any, direction: Any) -> dict[str, Any]:
+        schema = super().map_serializer(auto_schema, direction)
+        event_type = auto_schema._map_serializer_field(EventTypeField(), direction)  # noqa: SLF001
+        schema["properties"]["type"] = {
+            "allOf": [event_type],
+            "description": schema["properties"]["type"]["description"],
+        }
+        return schema
 
 
 class TextFieldSchema(OpenApiSerializerFieldExtension):

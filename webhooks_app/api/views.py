@@ -36,9 +36,9 @@ from .emission import (
     Emission,
     EmittedBatchSerializer,
     EmitThrottle,
-    EventBatchSerializer,
+    EventBatch,
     EventParser,
-    NewEventSerializer,
+    NewEvent,
     emit_at_once,
 )
 from .idempotency import key_of
@@ -355,8 +355,8 @@ class EventViewSet(ApiViewSet):
         "list": Operation(scope=READ_EVENTS, answer=serializers.EventSerializer, many=True),
         "create": Operation(
             right=rights.EMIT_EVENT,
-            request=NewEventSerializer,
-            batch=EventBatchSerializer,
+            request=NewEvent,
+            batch=EventBatch,
             answer=serializers.EventSerializer,
             batch_answer=EmittedBatchSerializer,
             status=202,
