@@ -17,13 +17,13 @@ from django.utils import timezone
 
 from tests.maintenance.rollups.conftest import make_tally
 from tests.support.reading import cells, named
-from webhooks_app.admin import charts
 from webhooks_app.admin.display import deliveries_url
 from webhooks_app.emission import emit
 from webhooks_app.maintenance.rollups.folding import fold
 from webhooks_app.maintenance.rollups.reading import Counters, HeatRow, Point, Series, Window
 from webhooks_app.models import Delivery, QueueEntry, Rollup, Webhook, WorkerProcess
 from webhooks_app.models.rollup import id_of_account
+from webhooks_app.pages import charts
 from webhooks_app.protocol.ids import first_id_at
 
 from ..support.plans import rows_read, update_statistics

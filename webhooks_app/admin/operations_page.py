@@ -28,9 +28,9 @@ from ..models import Delivery, MaintenanceJob, Webhook, WebhookHealth, WorkerPro
 from ..models.hold import HoldReason
 from ..models.maintenance import table_sizes
 from ..models.rollup import OUTCOMES
+from ..pages import charts
 from ..pages.display import moment
 from ..pages.health import disables_at
-from . import charts
 from .owned import manages_all
 from .sidebar import PageAdmin
 

@@ -28,9 +28,10 @@ from ..maintenance.rollups.reading import Counters, Series, Window
 from ..models import Delivery, QueueEntry, Webhook, WebhookHealth, WorkerProcess
 from ..models.health import Thresholds
 from ..models.rollup import EVERY_WEBHOOK, id_of_account
+from ..pages import charts
+from ..pages.charts import TITLES, window_of, windows
 from ..pages.display import in_time, percent, state_of
 from ..pages.health import disabled_in, failing_for
-from . import charts
 from .display import deliveries_url, shows_deliveries
 from .owned import actor_of, manages_all, own_rows
 
@@ -97,13 +98,6 @@ MAX_WEBHOOKS = 100
 
 For 500 of 10,000, PostgreSQL reads whole tables.
 """
-
-TITLES = {
-    Window.HOUR: _("Last hour"),
-    Window.DAY: _("Last 24 hours"),
-    Window.WEEK: _("Last 7 days"),
-    Window.MONTH: _("Last 30 days"),
-}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -239,16 +233,6 @@ def shown_overview(request: HttpRequest) -> dict[str, Any]:
         "max_counted": MAX_COUNTED,
         "max_webhooks": MAX_WEBHOOKS,
     }
-
-
-def window_of(request: HttpRequest) -> Window:
-    """Return the window of the query; one day by default or if the value is unknown."""
-    return {window.value: window for window in Window}.get(request.GET.get("window"), Window.DAY)
-
-
-def windows(current: Window) -> list[tuple[str, Any, bool]]:
-    """Return a choice for each window: value, title, and True for the current one."""
-    return [(each.value, title, each is current) for each, title in TITLES.items()]
 
 
 def _oldest_due(webhook_ids: Sequence[str], now: datetime) -> Sequence[datetime | None]:

@@ -17,9 +17,9 @@ from ..maintenance.rollups import reading
 from ..maintenance.rollups.reading import Series, Window
 from ..models import Webhook, WebhookHealth
 from ..models.standing import Health, Standing, health_of, healths_of
+from ..pages import charts
 from ..pages.display import in_time, moment
 from ..pages.health import disabled_in, failing_for, last_at
-from . import charts
 from .change_list import KeysetChangeList
 from .display import shows_deliveries
 from .export import Exported

@@ -20,14 +20,13 @@ from ..models.fields import translated
 from ..models.standing import Standing, health_of
 from ..models.status import REQUESTED
 from ..owners import event_types_for
-from ..pages import health
+from ..pages import charts, health
+from ..pages.charts import window_of, windows
 from ..pages.display import MAX_URL, breakable, change_of_url, delivery_rows, moment, until_verified
 from ..pages.explanation import state_of_handshake, waiting_for, why
 from ..pages.form_fields import SecretField
 from ..pages.forms import WebhookOptions
-from . import charts
 from .display import deliveries_url, delivery_urls, shown_transcript, shows_deliveries
-from .overview import window_of, windows
 from .owned import as_shown
 from .owner_fields import Audience, AudienceForm
 

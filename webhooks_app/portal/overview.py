@@ -8,6 +8,7 @@ from typing import Any
 
 from django.db.models import Case, CharField, Value, When
 from django.http import HttpResponse
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
@@ -18,6 +19,7 @@ from ..models import MailPreference, Webhook
 from ..models.rollup import id_of_account
 from ..models.standing import Standing, conditions, healths_of
 from ..operations.portal_links import LinkSession
+from ..pages import charts
 from ..pages.display import percent
 from ..pages.health import in_short
 from .base import AccountPage, SafePage, redirect
@@ -64,7 +66,9 @@ class OverviewPage(AccountPage):
         webhooks = (
             newest.select_related("health").defer("filter", "encrypted_headers", "pending_headers").in_bulk(listed)
         )
-        day = reading.series(Window.DAY, [id_of_account(self.owner.pk)]).total
+        account, window = [id_of_account(self.owner.pk)], charts.window_of(self.request)
+        series = reading.series(window, account)
+        day = (series if window is Window.DAY else reading.series(Window.DAY, account)).total
         healths = healths_of(webhooks.values())
         css, state, cause = _verdict(number, [standing for standing, _pk in attention], day)
         return super().get_context_data(
@@ -83,9 +87,15 @@ class OverviewPage(AccountPage):
                 if pk in webhooks
             ],
             more=len(attention) - MAX_LISTED,
+            windows=charts.windows(window),
+            **charts.shown(series, window, self._listed),
             mails=MailPreference.Mails(MailPreference.objects.of(self.owner)).label,
             **kwargs,
         )
+
+    def _listed(self, *, kind__exact: str, **filters: str) -> str:
+        """Return the URL of the list of deliveries with these filters of the charts."""
+        return reverse("webhooks_portal:deliveries", args=[self.account.key], query={"kind": kind__exact, **filters})
 
 
 def _attention_of(now: datetime) -> Case:

@@ -14,10 +14,12 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext
 
 from ..models.fields import translated
+from ..pages.charts import heat_cells
 from ..pages.display import PARTS_OF_TYPE, breakable, coloured, moment, until_verified
 
 register = template.Library()
 register.filter(breakable)
+register.filter(heat_cells)
 register.filter(moment)
 register.filter(translated)
 register.filter(until_verified)
@@ -42,8 +44,6 @@ def name_of_list(opts: Options[Any]) -> str:
 
 
 if apps.is_installed("django.contrib.admin"):
-    from ..admin.charts import heat_cells
     from ..admin.overview import webhooks_overview
 
-    register.filter(heat_cells)
     register.inclusion_tag("admin/webhooks_app/overview_live.html", takes_context=True)(webhooks_overview)

@@ -9,7 +9,6 @@ from django.db import models
 from django.utils import timezone
 
 from demo_data.rebuild import rebuild
-from webhooks_app.admin import charts
 from webhooks_app.delivery.queue import Queue
 from webhooks_app.delivery.recording import record
 from webhooks_app.delivery.sending import finish, request_for
@@ -18,6 +17,7 @@ from webhooks_app.maintenance.rollups.folding import fold, start_of
 from webhooks_app.maintenance.rollups.reading import Counters, Window, each, ever, series, total
 from webhooks_app.metrics.collector import WebhooksCollector
 from webhooks_app.models import DeliveryAttempt, Rollup
+from webhooks_app.pages import charts
 from webhooks_app.transport import Exchange, Response
 
 from ...delivery.conftest import ManualClock

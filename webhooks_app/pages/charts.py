@@ -1,4 +1,4 @@
-"""Geometry of the console's charts: plain values that templates render as SVG.
+"""Geometry of charts: plain values that templates render as SVG.
 
 Charts carry classes only; the style sheet has the colours of the light and the dark theme. Each page also shows the
 numbers of its charts as a table.
@@ -13,15 +13,17 @@ from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from django.http import HttpRequest
 from django.utils import formats, timezone
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from ..maintenance.rollups.reading import Counters, HeatRow, Series, Window
 from ..models import Delivery
 from ..models.rollup import OUTCOMES
-from ..pages.display import grouped, moment
+from .display import grouped, moment
 
 WIDTH, HEIGHT = 640, 180
 SPARK_WIDTH, SPARK_HEIGHT = 96, 24
@@ -30,6 +32,13 @@ MAX_BARS = 30
 """Most bars with a link: more would be too narrow to click, and too many for the Tab key."""
 GAP = 0.2
 """Share of a step between its bar and the next one."""
+
+TITLES = {
+    Window.HOUR: _("Last hour"),
+    Window.DAY: _("Last 24 hours"),
+    Window.WEEK: _("Last 7 days"),
+    Window.MONTH: _("Last 30 days"),
+}
 
 SHARES = {"p50": 0.5, "p95": 0.95}
 """Percentiles drawn as lines."""
@@ -124,8 +133,18 @@ class Cell(NamedTuple):
     label: str
 
 
+def window_of(request: HttpRequest) -> Window:
+    """Return the window of the query; one day by default or if the value is unknown."""
+    return {window.value: window for window in Window}.get(request.GET.get("window"), Window.DAY)
+
+
+def windows(current: Window) -> list[tuple[str, Any, bool]]:
+    """Return a choice for each window: value, title, and True for the current one."""
+    return [(each.value, title, each is current) for each, title in TITLES.items()]
+
+
 def shown(series: Series, window: Window, url: ListUrl) -> dict[str, Any]:
-    """Return the context of ``charts/charts.html``; empty if nothing was delivered."""
+    """Return the context of ``parts/charts.html``; empty if nothing was delivered."""
     if not series.total.attempts:
         return {}
     measured = percentiles(series)
