@@ -210,7 +210,7 @@ class ApiViewSet(ApiView, GenericViewSet[Any]):
         if self.operation and (unknown := unknown_names(request.query_params, self.query_parameters(), "parameter")):
             raise ValidationError(unknown)
         if self.operation and request.method in ("POST", "PATCH"):
-            measure_body(request._request, self.max_body_bytes)  # noqa: SLF001
+            measure_body(request._request, self.max_body_bytes)  # noqa: SLF001 - DRF's way to the request of Django
             # Read the body now, so that a bad body is refused even by operations that ignore it.
             body = request.data
             if self.operation.request is None and (unknown := unknown_names(body, (), "field")):

@@ -337,7 +337,7 @@ def emit_at_once(view: ApiViewSet, request: HttpRequest) -> Any:
         api_key.touch()
         request.user, request.auth = ApiKeyPrincipal(api_key), api_key  # type: ignore[assignment,attr-defined] # as DRF
         EmitThrottle().allow_request(request, view)  # type: ignore[arg-type] # reads these two only
-        stream: Any = BytesIO(request.body) if request._read_started else request  # type: ignore[attr-defined] # noqa: SLF001
+        stream: Any = BytesIO(request.body) if request._read_started else request  # type: ignore[attr-defined] # noqa: SLF001 - as DRF
         body = EventParser().parse(stream, parser_context={"request": request})
         key = key_of(request) if "idempotency-key" in request.headers else None
         actor = ServiceCaller(name=request.user.get_username(), scopes=frozenset(api_key.scopes))

@@ -241,7 +241,7 @@ class BodySchema(OpenApiSerializerExtension):
     match_subclasses = True
 
     def map_serializer(self, auto_schema: Any, direction: Any) -> dict[str, Any]:
-        schema = auto_schema._map_serializer(self.target, direction, bypass_extensions=True)  # noqa: SLF001
+        schema = auto_schema._map_serializer(self.target, direction, bypass_extensions=True)  # noqa: SLF001 - as in its documentation
         return {**schema, "additionalProperties": False}
 
 
@@ -273,7 +273,7 @@ class NewEventSchema(TypedBodySchema):
 
     def map_serializer(self, auto_schema: Any, direction: Any) -> dict[str, Any]:
         schema = super().map_serializer(auto_schema, direction)
-        event_type = auto_schema._map_serializer_field(EventTypeField(), direction)  # noqa: SLF001
+        event_type = auto_schema._map_serializer_field(EventTypeField(), direction)  # noqa: SLF001 - as in its documentation
         schema["properties"]["type"] = {
             "allOf": [event_type],
             "description": schema["properties"]["type"]["description"],
@@ -290,7 +290,7 @@ class TextFieldSchema(OpenApiSerializerFieldExtension):
         return name
 
     def map_serializer_field(self, auto_schema: Any, direction: Any) -> dict[str, Any]:
-        schema = auto_schema._map_serializer_field(self.target, direction, bypass_extensions=True)  # noqa: SLF001
+        schema = auto_schema._map_serializer_field(self.target, direction, bypass_extensions=True)  # noqa: SLF001 - as in its documentation
         least = {} if self.target.allow_blank or "minLength" in schema else {"minLength": 1}
         # drf-spectacular adds null again to the schema of an extension.
         return {**schema, "type": "string", **least, **self.target.schema_extras()}

@@ -49,7 +49,7 @@ def measure_body(request: HttpRequest, max_bytes: int) -> None:
     # Without `wsgi.input` the server is an ASGI server, and Django has the whole body already.
     body = _read(request if stream is None else stream, max_bytes)
     request.META["CONTENT_LENGTH"] = str(len(body))
-    request._stream, request._read_started = BytesIO(body), False  # type: ignore[attr-defined]  # noqa: SLF001
+    request._stream, request._read_started = BytesIO(body), False  # type: ignore[attr-defined]  # noqa: SLF001 - Django reads a stream only once
 
 
 def _announced_length(request: Any) -> int:

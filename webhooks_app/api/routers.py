@@ -48,7 +48,7 @@ class SwaggerView(PublicView):
 
     def get(self, request: Request) -> HttpResponse:
         address = f"{_mounted_at(request, '/docs')}/openapi.json"
-        return render(request._request, "webhooks_app/swagger_ui.html", {"openapi_url": address})  # noqa: SLF001
+        return render(request._request, "webhooks_app/swagger_ui.html", {"openapi_url": address})  # noqa: SLF001 - DRF's way to the request of Django
 
     def perform_content_negotiation(self, request: Request, force: bool = False) -> Any:
         # The answer is HTML, although the only renderer of the API is for JSON.

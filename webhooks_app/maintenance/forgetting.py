@@ -256,7 +256,7 @@ def delete_rows(using: str, model: type[models.Model], ids: Sequence[Any]) -> Co
     counts: Counts = {}
     for some in parts(ids):
         for field in _references_to(model):
-            rows = field.model._base_manager.using(using).filter(**{f"{field.name}__in": some})  # noqa: SLF001
+            rows = field.model._base_manager.using(using).filter(**{f"{field.name}__in": some})  # noqa: SLF001 - public API
             if field.remote_field.on_delete is models.SET_NULL:
                 rows.update(**{field.name: None})
             elif field.remote_field.on_delete is models.CASCADE:

@@ -99,7 +99,7 @@ class MaskedQuerySet(BaseQuerySet[Row_co]):
         """Return the rows as their owner may see them. See ``webhooks_app.models.disclosure``."""
         shown = self.all()
         shown.is_for_owner = True
-        shown._iterable_class = MaskedIterable  # noqa: SLF001 - a queryset of this class
+        shown._iterable_class = MaskedIterable  # noqa: SLF001 - iterator() and slices use it too
         return shown
 
     if not TYPE_CHECKING:

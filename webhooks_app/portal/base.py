@@ -95,7 +95,7 @@ def in_zone_of(request: HttpRequest) -> AbstractContextManager[Any]:
     Without the cookie, and if the project has activated a zone for the user, the zone does not change.
     """
     name = request.COOKIES.get(ZONE_COOKIE, "")
-    is_chosen = hasattr(timezone._active, "value")  # type: ignore[attr-defined]  # noqa: SLF001 - no public way
+    is_chosen = hasattr(timezone._active, "value")  # type: ignore[attr-defined]  # noqa: SLF001 - the zone alone tells not who chose it
     if is_chosen or not django_settings.USE_TZ or not ZONE_NAME.fullmatch(name):
         return nullcontext()
     try:

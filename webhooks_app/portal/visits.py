@@ -82,7 +82,7 @@ def begin(request: HttpRequest, session: LinkSession) -> None:
     store = LinkStore(session.link)
     keep_secrets_in(request, store)
     if hasattr(request, "_messages"):  # django.contrib.messages is installed
-        request._messages = LinkMessages(request, store)  # noqa: SLF001 - there is no public way
+        request._messages = LinkMessages(request, store)  # noqa: SLF001 - only the setting of all pages chooses a storage publicly
 
 
 class _OwnCsrf(CsrfViewMiddleware):
@@ -93,6 +93,7 @@ class _OwnCsrf(CsrfViewMiddleware):
         self._secret = secret
 
     def _get_secret(self, request: HttpRequest) -> str:
+        """Override Django's private method: publicly, a secret comes from a cookie or the session of all pages."""
         return self._secret
 
 
@@ -123,8 +124,8 @@ def is_framed(request: HttpRequest) -> bool:
 class PartitionedMorsel(Morsel[str]):
     """A cookie with the attribute ``Partitioned``, which Python knows from version 3.14 on."""
 
-    _reserved = {**Morsel._reserved, "partitioned": "Partitioned"}  # type: ignore[attr-defined]  # noqa: SLF001,RUF012
-    _flags = {*Morsel._flags, "partitioned"}  # type: ignore[attr-defined]  # noqa: SLF001,RUF012
+    def OutputString(self, attrs: Any = None) -> str:  # noqa: N802 - as in Python
+        return f"{super().OutputString(attrs)}; Partitioned"
 
 
 def set_cookie(response: HttpResponse, request: HttpRequest, name: str, value: str, *, is_framed: bool) -> None:
@@ -141,5 +142,5 @@ def set_cookie(response: HttpResponse, request: HttpRequest, name: str, value: s
     if is_framed:
         plain, cookie = response.cookies[name], PartitionedMorsel()
         cookie.set(plain.key, plain.value, plain.coded_value)
-        cookie.update({key: each for key, each in plain.items() if each} | {"partitioned": True})
+        cookie.update({key: each for key, each in plain.items() if each})
         response.cookies[name] = cookie

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 from weakref import WeakSet
 
+from django.core import mail
 from django.db import router
 
 from ..conf import settings
@@ -68,11 +69,11 @@ def wake_workers(webhook_ids: Sequence[str] = (), **kwargs: Any) -> None:
 
 
 def is_silent() -> bool:
-    """Return True in tests set up by Django's and pytest-django's runners, except in ``waking_workers``."""
-    if _awake:
-        return False
-    utils = sys.modules.get("django.test.utils")
-    return hasattr(getattr(utils, "_TestState", None), "saved_data")
+    """Return True in the test environment of Django and pytest-django, except in ``waking_workers``.
+
+    There, and nowhere else, mails are kept in ``django.core.mail.outbox``.
+    """
+    return not _awake and hasattr(mail, "outbox")
 
 
 @contextmanager
