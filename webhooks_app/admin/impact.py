@@ -25,11 +25,11 @@ from ..maintenance.rollups.reading import Window
 from ..models import DeliveryAttempt, Problem, Rollup, Webhook, WebhookHealth
 from ..models.problem import UNATTEMPTED, Cause
 from ..owners import owners
+from ..pages.charts import TITLES
 from ..pages.filters import PeriodForm, moment_field
 from ..replays.missed import missed_events
 from .display import page_of
 from .filters import PLATFORM, AnswerForm
-from .overview import TITLES
 from .owned import OwnedAdmin, manages_all, own_rows
 from .replays import MAX_RECOVERED, may_replay
 

@@ -30,13 +30,13 @@ from ..models.fields import translated
 from ..models.rollup import EVERY_WEBHOOK
 from ..models.standing import Health, Standing, conditions, healths_of
 from ..owners import owners
+from ..pages.charts import TITLES
 from ..pages.display import moment, percent
 from ..pages.health import failing_for
 from ..reasons import code_of
 from .display import shows_deliveries
 from .export import ROWS_PER_PAGE, ExportingAdmin, Rows, account_of, shown_account_of
 from .filters import OwnerForm
-from .overview import TITLES
 from .owned import found_owners, knows_owners, own_ids, own_rows
 from .sidebar import PageAdmin, views_webhooks
 from .webhook_health import FAILS_AFTER

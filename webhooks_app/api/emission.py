@@ -65,15 +65,25 @@ class EmittedBatchSerializer(serializers.Serializer[Any]):
     events = EventSerializer(many=True, help_text="In the order of the request.")
 
 
-NO_NUL = {"pattern": r"^[^\u0000]*$"}
+NO_NUL: Any = {"pattern": r"^[^\u0000]*$"}
 """The parser refuses NUL everywhere; the documentation names it with each text."""
 
 
-def _text(max_length: int, **described: Any) -> Any:
-    return Field(min_length=1, max_length=max_length, json_schema_extra=NO_NUL, **described)
+def _text(max_length: int, description: str | None = None) -> Any:
+    return Field(min_length=1, max_length=max_length, description=description, json_schema_extra=NO_NUL)
 
 
-_Reference = Annotated[str, _text(MAX_REFERENCE_LENGTH)]
+_OWNER = Field(description="Primary key of the owner; null for an event of the platform.")
+_DATA = Field(description="Must fit the JSON Schema of the event type.")
+_MOMENT = WithJsonSchema({"type": "string", "format": "date-time", "description": "Time of the event. Default: now."})
+_KEY = _text(
+    MAX_KEY_LENGTH, "Identifies the event among its owner's events. A repeated request returns the first event."
+)
+_REFERENCES = Field(max_length=MAX_REFERENCES, description="Business identifiers for finding the event.")
+_ORDERING_KEY = _text(
+    MAX_ORDERING_KEY_LENGTH, "A webhook with order by `key` gets the events with the same key one after the other."
+)
+_EVENTS = Field(min_length=1, max_length=MAX_BATCH, description="Either all are recorded, or none.")
 
 
 class NewEvent(TypedDict):
@@ -82,44 +92,12 @@ class NewEvent(TypedDict):
     __pydantic_config__ = ConfigDict(strict=True, extra="forbid")  # type: ignore[misc] # as pydantic wants it
 
     type: Annotated[str, Field(min_length=1, description="The event type.")]
-    owner: Annotated[
-        Annotated[str, _text(255)] | None,
-        Field(description="Primary key of the owner; null for an event of the platform."),
-    ]
-    data: Annotated[dict[str, Any], Field(description="Must fit the JSON Schema of the event type.")]
-    occurred_at: NotRequired[
-        Annotated[
-            datetime,
-            PlainValidator(parse_moment),
-            WithJsonSchema({"type": "string", "format": "date-time"}),
-            Field(description="Time of the event. Default: now."),
-        ]
-    ]
-    idempotency_key: NotRequired[
-        Annotated[
-            str,
-            _text(
-                MAX_KEY_LENGTH,
-                description="Identifies the event among its owner's events. A repeated request returns the first "
-                "event.",
-            ),
-        ]
-    ]
-    references: NotRequired[
-        Annotated[
-            list[_Reference],
-            Field(max_length=MAX_REFERENCES, description="Business identifiers for finding the event."),
-        ]
-    ]
-    ordering_key: NotRequired[
-        Annotated[
-            str,
-            _text(
-                MAX_ORDERING_KEY_LENGTH,
-                description="A webhook with order by `key` gets the events with the same key one after the other.",
-            ),
-        ]
-    ]
+    owner: Annotated[Annotated[str, _text(255)] | None, _OWNER]
+    data: Annotated[dict[str, Any], _DATA]
+    occurred_at: NotRequired[Annotated[datetime, PlainValidator(parse_moment), _MOMENT]]
+    idempotency_key: NotRequired[Annotated[str, _KEY]]
+    references: NotRequired[Annotated[list[Annotated[str, _text(MAX_REFERENCE_LENGTH)]], _REFERENCES]]
+    ordering_key: NotRequired[Annotated[str, _ORDERING_KEY]]
 
 
 class EventBatch(TypedDict):
@@ -127,10 +105,7 @@ class EventBatch(TypedDict):
 
     __pydantic_config__ = ConfigDict(strict=True, extra="forbid")  # type: ignore[misc]
 
-    events: Annotated[
-        list[NewEvent],
-        Field(min_length=1, max_length=MAX_BATCH, description="Either all are recorded, or none."),
-    ]
+    events: Annotated[list[NewEvent], _EVENTS]
 
 
 _EVENT: TypeAdapter[Any] = TypeAdapter(NewEvent)
@@ -180,7 +155,8 @@ def _messages_of(error: ErrorDetails, *, is_event: bool) -> Any:
         return {WHOLE: [f"Invalid data. Expected a dictionary, but got {given}."]}
     if value is None and error["type"] != "missing":
         return ["This field may not be null."]
-    return [MESSAGES[error["type"]].format(**{**error.get("ctx", {}), "input": given})]
+    message = MESSAGES.get(error["type"])
+    return [message.format(**{**error.get("ctx", {}), "input": given}) if message else error["msg"]]
 
 
 class Emission:
