@@ -16,7 +16,7 @@ from tests.support.rows import EVENT_TYPE, emit_one, end_deliveries, make_webhoo
 from tests.support.statements import statements_of
 from webhooks_app.conf import retry_policy
 from webhooks_app.delivery.engine import Engine
-from webhooks_app.emission import Operational, emit_operational
+from webhooks_app.emission import Operational, emit_operational, outbox
 from webhooks_app.event_types import WEBHOOK_DISABLED
 from webhooks_app.models import Delivery, QueueEntry, Webhook
 from webhooks_app.models.delivery_columns import COPIED, FROM_POLICY
@@ -35,6 +35,15 @@ POLICY = "extended"
 @pytest.fixture
 def webhook(alice):
     return make_webhook(alice, retry_policy=POLICY)
+
+
+@pytest.fixture(autouse=True)
+def _unprepared(monkeypatch):
+    """Execute the statement of the outbox as it is written, instead of a prepared one."""
+    monkeypatch.setattr(outbox, "UNPREPARED_EVENTS", 1000)
+    outbox._statement.cache_clear()
+    yield
+    outbox._statement.cache_clear()
 
 
 def given_up(webhook):
