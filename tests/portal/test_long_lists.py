@@ -76,7 +76,7 @@ def test_the_oldest_of_many_webhooks_is_on_the_overview_when_it_fails(many: Cust
     Webhook.objects.filter(pk=many.webhook.pk).update(status="failed")
 
     page = many.get("overview")
-    monkeypatch.setattr("webhooks_app.portal.overview.MAX_WEBHOOKS", 1000)
+    monkeypatch.setattr("webhooks_app.portal.overview.MAX_JUDGED", 1000)
     cut_short = many.get("overview")
 
     assert [webhook.pk for webhook, *_shown in page.context["attention"]] == [many.webhook.pk]

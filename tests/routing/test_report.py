@@ -234,7 +234,7 @@ def test_the_platforms_webhooks_are_included_on_request(alice):
 
 
 def test_recipients_are_listed_first(alice, monkeypatch):
-    monkeypatch.setattr(decisions, "MAX_WEBHOOKS", 3)
+    monkeypatch.setattr(decisions, "MAX_DECISIONS", 3)
     got_it, *others = [make_webhook(alice, status=status) for status in ("active", *["disabled"] * 3)]
     others[-1].soft_delete()
     age(got_it, hours=2)
@@ -275,7 +275,7 @@ def test_the_api_returns_the_decisions(alice):
 
 
 def test_failures_and_the_newest_deliveries_are_reported_of_very_many(alice, monkeypatch):
-    monkeypatch.setattr(decisions, "MAX_WEBHOOKS", 2)
+    monkeypatch.setattr(decisions, "MAX_DECISIONS", 2)
     for _ in range(4):
         make_webhook(alice)
     event = emit_one(alice)

@@ -26,7 +26,7 @@ from .owned import OwnedAdmin, ReadOnlyAdmin, actor_of, as_shown, manages_all
 
 MAX_CHANGES_LENGTH = 120
 
-MAX_SHOWN = 50
+MAX_LISTED_ENTRIES = 50
 MODELS: dict[str, Any] = {"wh": Webhook, "dlv": Delivery, "key": ApiKey, "rpl": Replay, "prb": Problem}
 """Models with audit entries, by the prefix of their identifiers."""
 
@@ -112,7 +112,7 @@ class AuditedAdmin(OwnedAdmin):
         """Yield the latest entries lazily, so that nothing is read before the permission check."""
         about = as_shown(request, AuditEntry.objects.filter(subject=subject))
         entries: Any = with_names(request, about).order_by("-pk")
-        for entry in entries[:MAX_SHOWN]:
+        for entry in entries[:MAX_LISTED_ENTRIES]:
             yield HistoryRow(entry, entry.by, changes_of(entry))
 
 

@@ -43,7 +43,7 @@ Exported = Mapping[str, Mapping[str, Value]]
 """The values of an export by name, under the column of the list that shows them."""
 
 
-class Rows(NamedTuple):
+class ExportedRows(NamedTuple):
     """The rows of an export: page by page, the values of each, and the query of the list."""
 
     pages: Iterator[Sequence[Any]]
@@ -128,14 +128,14 @@ class ExportingAdmin(OwnedAdmin):
         response["Content-Disposition"] = f'attachment; filename="{listed}"'
         return response
 
-    def rows_to_export(self, request: HttpRequest) -> Rows:
+    def rows_to_export(self, request: HttpRequest) -> ExportedRows:
         """Return the rows of the list. Raise IncorrectLookupParameters for invalid filters."""
         changes: Any = self.get_changelist_instance(request)
         shown = {"": {"id": "pk"}, **self.exported}
         columns = {"", *(str(column) for column in self.get_list_display(request))}
         values = {key: of for column, under in shown.items() if column in columns for key, of in under.items()}
         pages = changes.pages(request, self.exported_at_a_time or ROWS_PER_PAGE)
-        return Rows(pages, values, changes.get_query_string().lstrip("?"))
+        return ExportedRows(pages, values, changes.get_query_string().lstrip("?"))
 
     def _audited(self, request: HttpRequest, query: str, name: str) -> AuditEntry:
         query = SECRET_OF_KEY.sub(r"\1", query)[:MAX_QUERY]
@@ -143,7 +143,7 @@ class ExportingAdmin(OwnedAdmin):
         return record_export(str(self.opts.model_name), facts, actor_of(request))
 
 
-def _encoded(rows: Rows, form: Format, entry: AuditEntry) -> Iterator[bytes]:
+def _encoded(rows: ExportedRows, form: Format, entry: AuditEntry) -> Iterator[bytes]:
     names, count = list(rows.values), 0
     try:
         yield form.head(names).encode()

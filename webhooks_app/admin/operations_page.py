@@ -122,7 +122,7 @@ def disabled_soon(using: str) -> Disablings:
 
 
 MAX_WORKERS = 100
-MAX_SHOWN = 200
+MAX_SETTING_LENGTH = 200
 
 GRAVEST_FIRST = (Level.ERROR, Level.WARNING, Level.OK)
 LEVELS = {Level.ERROR: _("Error"), Level.WARNING: _("Warning"), Level.OK: _("OK")}
@@ -200,7 +200,7 @@ def _shown(name: str) -> str:
     if name in SECRETS:
         return gettext("set (hidden)") if value else gettext("not set")
     text = repr(dict(value) if isinstance(value, Mapping) else value)
-    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
+    return text if len(text) <= MAX_SETTING_LENGTH else f"{text[:MAX_SETTING_LENGTH]}…"
 
 
 def _workers(using: str) -> QuerySet[WorkerProcess]:

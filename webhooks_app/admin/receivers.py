@@ -35,7 +35,7 @@ from ..pages.display import moment, percent
 from ..pages.health import failing_for
 from ..reasons import code_of
 from .display import shows_deliveries
-from .export import ROWS_PER_PAGE, ExportingAdmin, Rows, account_of, shown_account_of
+from .export import ROWS_PER_PAGE, ExportedRows, ExportingAdmin, account_of, shown_account_of
 from .filters import OwnerForm
 from .owned import found_owners, knows_owners, own_ids, own_rows
 from .sidebar import PageAdmin, views_webhooks
@@ -203,14 +203,14 @@ class ReceiversPage(ExportingAdmin, PageAdmin):
         }
         return self.page(request, "receivers", **context)
 
-    def rows_to_export(self, request: HttpRequest) -> Rows:
+    def rows_to_export(self, request: HttpRequest) -> ExportedRows:
         query, form = _query(request), _form(request)
         if not form.is_valid():
             raise IncorrectLookupParameters
         window = _window(query)
         ids = self._order(request, form).ids()
         values = {name: of for name, of in EXPORTED.items() if name != "account" or knows_owners(request)}
-        return Rows(_pages(ids, window), values, _changed(query, **{PAGE_VAR: None}))
+        return ExportedRows(_pages(ids, window), values, _changed(query, **{PAGE_VAR: None}))
 
     def _order(self, request: HttpRequest, form: ReceiversForm, limit: int | None = None) -> _Order:
         query = _query(request)

@@ -15,7 +15,7 @@ from . import deliveries, emission, replays, serializers
 WEBHOOK_ID = "wh_019c138f9ac012d1c9a64a2e0f3b7d55"
 DELIVERY_ID = "dlv_019c138fa291c40a7e55d3b0962f18ec"
 REPLAY_ID = "rpl_019c138fb3a15dd0e8c1b92f04a6c7e3"
-MAX_SHOWN = 40
+MAX_CONDITION_LENGTH = 40
 _SECRET = "whsec_VYJ6q0o9zD3vA4m4kQ1yPDkWwT0v1sO8n5oJfX2bE0c="  # noqa: S105 (an example)
 
 _URL = "https://hooks.example.com/archive"
@@ -116,7 +116,7 @@ def _with(event_type: EventType[Any]) -> dict[type[Any], dict[str, Any]]:
 def _condition(data: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return a filter that the data satisfies: the first field with a short text or a whole number."""
     for name, value in data.items():
-        if isinstance(value, (str, int)) and len(str(value)) <= MAX_SHOWN and name.isidentifier():
+        if isinstance(value, (str, int)) and len(str(value)) <= MAX_CONDITION_LENGTH and name.isidentifier():
             return {name: value}
     return None
 

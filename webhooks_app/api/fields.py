@@ -16,7 +16,7 @@ from rest_framework import serializers
 
 from ..conf import known_policies, known_signatures
 from ..models.limits import SECRET_LENGTHS, check_secret
-from ..models.own_headers import MAX_HEADERS, MAX_SHOWN, MAX_VALUE_LENGTH
+from ..models.own_headers import MAX_HEADERS, MAX_QUOTED_NAME, MAX_VALUE_LENGTH
 from ..owners import public_event_types
 from ..protocol.json_data import dotted, format_time
 from ..reasons import code_of
@@ -30,7 +30,7 @@ NOT_SAVED = object()
 Shown = Callable[[], Mapping[str, Any]]
 """Returns the values of a record's read-only fields, as the API shows them."""
 
-Row = TypeVar("Row")
+Record = TypeVar("Record")
 
 _LABEL = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 
@@ -66,7 +66,7 @@ def _message(name: str, known: Collection[str], noun: str) -> str:
     return f"Unknown {noun}. Known {noun}s: {', '.join(sorted(known))}." if known else f"No {noun}s are expected here."
 
 
-class BodySerializer(serializers.Serializer[Row]):
+class BodySerializer(serializers.Serializer[Record]):
     """The fields of a body, or of an object within it. Unknown fields are refused, together with all other errors.
 
     The context may have ``read_only``, a ``Shown`` for the record that the body creates or changes. A read-only field
@@ -140,7 +140,7 @@ class OptionField(serializers.ChoiceField):
 
     def to_internal_value(self, data: Any) -> Any:
         if not isinstance(data, str) or data not in self.choice_strings_to_values:
-            self.fail("invalid_choice", input=str(data)[:MAX_SHOWN])
+            self.fail("invalid_choice", input=str(data)[:MAX_QUOTED_NAME])
         return super().to_internal_value(data)
 
 
@@ -206,7 +206,7 @@ class HeadersField(serializers.DictField):
         if len(data) > MAX_HEADERS:
             raise serializers.ValidationError(f"Give at most {MAX_HEADERS} headers.")
         if others := [name for name, value in data.items() if not isinstance(value, str)]:
-            raise serializers.ValidationError(f"{others[0][:MAX_SHOWN]!r} has a value that is not a string.")
+            raise serializers.ValidationError(f"{others[0][:MAX_QUOTED_NAME]!r} has a value that is not a string.")
         return dict(data)
 
 

@@ -18,9 +18,9 @@ from ..conf import checks_language
 
 PAGE = Path("docs", "checks.md")
 
-MAX_SHOWN = 200
+MAX_TEXT_LENGTH = 200
 
-MANY = 10**15
+EXACT_BELOW = 10**15
 """Smallest number whose digits are no longer shown."""
 
 
@@ -77,10 +77,10 @@ def range_hint(least: float, most: float) -> str:
 def short(found: object) -> str:
     """Return a value or an error as text, shortened for a message."""
     text = repr(str(found))[1:-1]
-    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
+    return text if len(text) <= MAX_TEXT_LENGTH else f"{text[:MAX_TEXT_LENGTH]}…"
 
 
 def as_text(number: Any) -> str:
-    if abs(number) < MANY:
+    if abs(number) < EXACT_BELOW:
         return grouped(number)
     return str(number) if isinstance(number, float) else gettext("a very large number")

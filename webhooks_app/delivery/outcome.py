@@ -37,7 +37,7 @@ SENDER = f"webhooks_app/{__version__}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Verdict:
+class AttemptOutcome:
     """The result of one attempt, and a sentence about it for the owner of the webhook."""
 
     result: Result
@@ -52,20 +52,20 @@ class NextStep:
     next_attempt_at: datetime | None = None
 
 
-SUCCESS = Verdict(result=Result.SUCCEEDED)
+SUCCESS = AttemptOutcome(result=Result.SUCCEEDED)
 NOTHING_MORE = NextStep(state=State.SUCCEEDED)
 
 
-def judge(exchange: Exchange, challenge: str = "", *, accepted: str = "200") -> Verdict:
+def outcome_of(exchange: Exchange, challenge: str = "", *, accepted: str = "200") -> AttemptOutcome:
     """Return the result of an exchange for the accepted statuses. A handshake requires 200 and its challenge."""
     if exchange.error is not None:
-        return Verdict(result=Result(exchange.error.error_class.value), message=exchange.error.message)
+        return AttemptOutcome(result=Result(exchange.error.error_class.value), message=exchange.error.message)
     assert exchange.response is not None
     status = exchange.response.status
     if status != 200 and (challenge or accepted != ANY_SUCCESS or not 200 <= status < 300):
-        return Verdict(result=Result.HTTP_STATUS, message=_why_not(status, "200" if challenge else accepted))
+        return AttemptOutcome(result=Result.HTTP_STATUS, message=_why_not(status, "200" if challenge else accepted))
     if challenge and (refusal := _refusal_of(challenge, exchange.response)):
-        return Verdict(result=Result.WRONG_CHALLENGE, message=refusal)
+        return AttemptOutcome(result=Result.WRONG_CHALLENGE, message=refusal)
     return SUCCESS
 
 
@@ -146,7 +146,7 @@ def log_exchange(
     *,
     delivery_id: str,
     number: int,
-    verdict: Verdict,
+    outcome: AttemptOutcome,
     exchange: Exchange,
     started_at: datetime,
     challenge: str = "",
@@ -160,8 +160,8 @@ def log_exchange(
     return AttemptLog(
         delivery_id=delivery_id,
         number=number,
-        result=verdict.result.value,
-        message=verdict.message and _clean_message(verdict.message),
+        result=outcome.result.value,
+        message=outcome.message and _clean_message(outcome.message),
         started_at=started_at,
         url=request.url,
         duration_ms=int(exchange.duration_seconds * 1000 + 0.5),
@@ -179,13 +179,13 @@ def log_exchange(
     )
 
 
-def log_unsent(*, delivery_id: str, number: int, verdict: Verdict, url: str, started_at: datetime) -> AttemptLog:
+def log_unsent(*, delivery_id: str, number: int, outcome: AttemptOutcome, url: str, started_at: datetime) -> AttemptLog:
     """Return the log of an attempt without an exchange."""
     return AttemptLog(
         delivery_id=delivery_id,
         number=number,
-        result=verdict.result.value,
-        message=verdict.message and _clean_message(verdict.message),
+        result=outcome.result.value,
+        message=outcome.message and _clean_message(outcome.message),
         started_at=started_at,
         url=url,
     )

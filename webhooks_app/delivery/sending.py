@@ -21,7 +21,17 @@ from ..retry import SpecificationPolicy, parse_retry_after
 from ..signatures import Message
 from ..transport import BODY_SECONDS, RESPONSE_KEPT, RESPONSE_READ_LIMIT, Exchange, Request
 from .claim import Claim, Finished
-from .outcome import NOTHING_MORE, SENDER, AttemptLog, Result, Verdict, judge, log_exchange, log_unsent, next_step
+from .outcome import (
+    NOTHING_MORE,
+    SENDER,
+    AttemptLog,
+    AttemptOutcome,
+    Result,
+    log_exchange,
+    log_unsent,
+    next_step,
+    outcome_of,
+)
 
 logger = logging.getLogger("webhooks_app.delivery")
 
@@ -81,11 +91,11 @@ def finish(exchange: Exchange, *, seen_at: datetime | None = None) -> Finished:
     """
     sending: Sending = exchange.request.context
     claim = sending.claim
-    verdict = judge(exchange, sending.challenge, accepted=claim.lane.accepted_statuses)
+    outcome = outcome_of(exchange, sending.challenge, accepted=claim.lane.accepted_statuses)
     attempt = log_exchange(
         delivery_id=claim.delivery_id,
         number=claim.number,
-        verdict=verdict,
+        outcome=outcome,
         exchange=exchange,
         started_at=sending.started_at,
         challenge=sending.challenge,
@@ -94,7 +104,7 @@ def finish(exchange: Exchange, *, seen_at: datetime | None = None) -> Finished:
         header_names=sending.header_names,
     )
     ended_at = seen_at or sending.started_at + timedelta(seconds=exchange.duration_seconds)
-    return _finished(claim, attempt, verdict, ended_at)
+    return _finished(claim, attempt, outcome, ended_at)
 
 
 def finish_lost(claim: Claim, now: datetime) -> Finished:
@@ -102,7 +112,7 @@ def finish_lost(claim: Claim, now: datetime) -> Finished:
 
     It ends ``now``, at the time of detection, so that the retry is not earlier than its policy allows.
     """
-    lost = Verdict(result=Result.WORKER_LOST, message=ReasonText("worker_lost"))
+    lost = AttemptOutcome(result=Result.WORKER_LOST, message=ReasonText("worker_lost"))
     return _finished_unsent(claim, lost, now)
 
 
@@ -119,30 +129,30 @@ def finish_all_lost(claims: Sequence[Claim], now: datetime) -> list[Finished]:
 def finish_unsent(claim: Claim, error: Exception, now: datetime) -> Finished:
     """Return the result of an attempt without a valid request."""
     message = str(error) if isinstance(error, WebhooksError) else NOT_MADE
-    return _finished_unsent(claim, Verdict(result=Result.INTERNAL_ERROR, message=message), now)
+    return _finished_unsent(claim, AttemptOutcome(result=Result.INTERNAL_ERROR, message=message), now)
 
 
-def _finished_unsent(claim: Claim, verdict: Verdict, now: datetime) -> Finished:
+def _finished_unsent(claim: Claim, outcome: AttemptOutcome, now: datetime) -> Finished:
     attempt = log_unsent(
         delivery_id=claim.delivery_id,
         number=claim.number,
-        verdict=verdict,
+        outcome=outcome,
         url=claim.lane.url,
         started_at=claim.lost_since or now,
     )
-    return _finished(claim, attempt, verdict, now)
+    return _finished(claim, attempt, outcome, now)
 
 
-def _finished(claim: Claim, attempt: AttemptLog, verdict: Verdict, ended_at: datetime) -> Finished:
-    if verdict.result is Result.SUCCEEDED:
+def _finished(claim: Claim, attempt: AttemptLog, outcome: AttemptOutcome, ended_at: datetime) -> Finished:
+    if outcome.result is Result.SUCCEEDED:
         return Finished(claim, attempt, NOTHING_MORE, ended_at)
     # The claim read the status together with the URL to which the request was sent.
-    if masks(verdict.result, is_handshake=claim.kind == Delivery.Kind.VERIFICATION, status=claim.lane.status):
+    if masks(outcome.result, is_handshake=claim.kind == Delivery.Kind.VERIFICATION, status=claim.lane.status):
         attempt = attempt._replace(is_masked=True)
     retry_after = parse_retry_after(attempt.retry_after, ended_at) if attempt.retry_after else None
     plan = partial(
         next_step,
-        verdict.result,
+        outcome.result,
         attempt_number=max(1, claim.number),
         max_attempts=claim.max_attempts,
         ended_at=ended_at,

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("webhooks_app.emission")
 
 M = TypeVar("M", bound=BaseModel)
-Row = TypeVar("Row", bound=models.Model)
+AnyModel = TypeVar("AnyModel", bound=models.Model)
 Happening = TypeVar(
     "Happening", bound="Callable[..., tuple[Any, Mapping[str, Any] | BaseModel] | NewEvent[Any] | None]"
 )
@@ -211,7 +211,7 @@ def _claim_key(claimed: IdempotencyKey, using: str) -> str:
     return saved.event_id
 
 
-def find_committed(model: type[Row], pk: Any, using: str) -> Row | None:
+def find_committed(model: type[AnyModel], pk: Any, using: str) -> AnyModel | None:
     """Return a row, even if it is newer than the snapshot of a repeatable read; None if it is deleted."""
     rows = model._default_manager.using(using).filter(pk=pk)
     return rows.first() or rows.select_for_update().first()

@@ -26,7 +26,7 @@ from ..models.order import OrderNumber, group_of, number_sql
 from ..models.webhook import Order
 from ..protocol.ids import RANDOM_HEX_DIGITS, time_digits
 from ..retry import BaseRetryPolicy, pack_policy
-from ..routing import RoutedEvent, Verdict, judge, webhooks_for
+from ..routing import FilterResult, RoutedEvent, evaluate_filter, webhooks_for
 
 UNPREPARED_EVENTS = 5
 """Events of a connection before the statement is prepared. Many connections of web processes serve one request."""
@@ -34,7 +34,7 @@ UNPREPARED_EVENTS = 5
 NO_FILTERS = {"evaluated": "{}", "refused": "{}"}
 """The arrays of webhooks in the first execution of the statement, which most often is the only one."""
 
-Rows = Sequence[tuple[Any, ...]]
+Fetched = Sequence[tuple[Any, ...]]
 
 Statement = tuple[str, Sequence[Any]]
 """SQL and its parameters, which include slots."""
@@ -95,17 +95,17 @@ def _values(event: Event, using: str) -> dict[str, Any]:
     return values
 
 
-def _filters(rows: Rows) -> list[tuple[Any, str]]:
+def _filters(rows: Fetched) -> list[tuple[Any, str]]:
     return [(webhook_id, source) for webhook_id, source in rows if source is not None]
 
 
 def _evaluated(
-    event: Event, values: dict[str, Any], prepare: Callable[..., PreparedStatement], rows: Rows | None, using: str
+    event: Event, values: dict[str, Any], prepare: Callable[..., PreparedStatement], rows: Fetched | None, using: str
 ) -> Queued:
-    """Return what the statement inserted, with the verdicts of the filters that it returned instead, if any."""
+    """Return what the statement inserted, with the results of the filters that it returned instead, if any."""
     connection = connections[using]
     statement = prepare()
-    verdicts: dict[Any, Verdict] = {}
+    results: dict[Any, FilterResult] = {}
     arrays: Mapping[str, str] = {}
     while True:
         if rows is None:
@@ -115,9 +115,9 @@ def _evaluated(
             _mark_as_saved(event, using)
             return Queued(len(rows), [f"wh_{webhook_id.hex}" for webhook_id, _ in rows])
         rows = None
-        verdicts |= _verdicts([(webhook_id, f"wh_{webhook_id.hex}", source) for webhook_id, source in filters], event)
-        arrays = {"evaluated": _array(verdicts), "refused": _array(_with(Verdict.MISMATCH, verdicts))}
-        if unsure := _with(Verdict.PENDING, verdicts):
+        results |= _results([(webhook_id, f"wh_{webhook_id.hex}", source) for webhook_id, source in filters], event)
+        arrays = {"evaluated": _array(results), "refused": _array(_with(FilterResult.MISMATCH, results))}
+        if unsure := _with(FilterResult.PENDING, results):
             statement = prepare(with_unsure=True)
             arrays["unsure"] = _array(unsure)
 
@@ -143,8 +143,8 @@ def _insert_in_steps(event: Event, using: str) -> Queued:
             cursor.execute(sql, fill(params, values))
         special = cursor.fetchall()
         filters = [(f"wh_{pk}", f"wh_{pk}", source) for pk, source, _ in special if source is not None]
-        verdicts = _verdicts(filters, event)
-        if refused := _with(Verdict.MISMATCH, verdicts):
+        results = _results(filters, event)
+        if refused := _with(FilterResult.MISMATCH, results):
             insert_deliveries = _insert_deliveries(using, has_owner=has_owner, refused=refused)
         if any(group_of(order, event.ordering_key) is not None for _, _, order in special):
             insert_entries = insert_ordered
@@ -152,7 +152,7 @@ def _insert_in_steps(event: Event, using: str) -> Queued:
         for sql, params in (insert_deliveries, insert_entries):
             cursor.execute(sql, fill(params, values))
         number = int(cursor.rowcount)
-    if unsure := _with(Verdict.PENDING, verdicts):
+    if unsure := _with(FilterResult.PENDING, results):
         deliveries = Delivery.objects.using(using).filter(event=event.pk, webhook__in=unsure).order_by()
         QueueEntry.objects.using(using).filter(pk__in=list(deliveries.values_list("pk", flat=True))).await_filter()
     if event.unsaved_references:
@@ -163,14 +163,14 @@ def _insert_in_steps(event: Event, using: str) -> Queued:
     return Queued(number)
 
 
-def _verdicts(filters: Sequence[tuple[Any, str, str]], event: Event) -> dict[Any, Verdict]:
+def _results(filters: Sequence[tuple[Any, str, str]], event: Event) -> dict[Any, FilterResult]:
     """Return the results of filters by the first item: a key, the webhook's id and the filter."""
     data = event.data if filters else {}
-    return {key: judge(webhook_id, source, data) for key, webhook_id, source in filters}
+    return {key: evaluate_filter(webhook_id, source, data) for key, webhook_id, source in filters}
 
 
-def _with(verdict: Verdict, verdicts: Mapping[Any, Verdict]) -> list[Any]:
-    return [key for key, found in verdicts.items() if found is verdict]
+def _with(result: FilterResult, results: Mapping[Any, FilterResult]) -> list[Any]:
+    return [key for key, found in results.items() if found is result]
 
 
 def is_one_statement(using: str) -> bool:

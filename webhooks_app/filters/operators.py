@@ -18,7 +18,7 @@ from ..exceptions import FilterBudgetError
 MISSING: Final = object()
 """Stands for the value of a field that the data lacks."""
 
-MAX_SHOWN = 60
+MAX_QUOTED = 60
 
 EMISSION_STEPS: Final = 5_000
 """Steps of one filter for one event within the host's transaction: at most two or three milliseconds."""
@@ -84,7 +84,7 @@ class BaseOperator(abc.ABC):
 def shown(value: Any) -> str:
     """Return a value of the data in a short form for messages."""
     text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
+    return text if len(text) <= MAX_QUOTED else f"{text[:MAX_QUOTED]}…"
 
 
 class Budget:

@@ -22,7 +22,7 @@ from ..models import Delivery, Event, QueueEntry, QueueLane, Webhook
 from ..models.delivery import MISMATCHED
 from ..models.fields import compact_json
 from ..protocol.ids import first_id_at, time_of
-from ..routing import Verdict, is_readable, judge
+from ..routing import FilterResult, evaluate_filter, is_readable
 from ..signals import announce_deliveries
 
 logger = logging.getLogger("webhooks_app.maintenance")
@@ -70,35 +70,35 @@ def _evaluate_some(using: str, webhook_id: str, now: datetime, *, ends_at: float
     webhook = Webhook.objects.using(using).filter(pk=webhook_id).only("filter").first()
     source = None if webhook is None or webhook.filter is None else compact_json(webhook.filter)
     if source is not None and not is_readable(source):
-        judge(webhook_id, source, {})  # logs the problem
+        evaluate_filter(webhook_id, source, {})  # logs the problem
         _postpone(using, webhook_id, entries, now + AGAIN_AFTER)
         return
     due = entries.filter(filter_at__lte=now).order_by("filter_at", "pk")
-    found: dict[Verdict, list[str]] = {verdict: [] for verdict in Verdict}
+    found: dict[FilterResult, list[str]] = {result: [] for result in FilterResult}
     for delivery_id, event_id in due.values_list("pk", "event")[:AT_A_TIME]:
-        found[_judged(using, webhook_id, source, event_id)].append(delivery_id)
+        found[_evaluated(using, webhook_id, source, event_id)].append(delivery_id)
         if time.monotonic() > ends_at:
             break
-    _send(using, webhook_id, found[Verdict.MATCH])
-    _cancel(using, found[Verdict.MISMATCH], MISMATCHED)
-    for delivery_id in found[Verdict.PENDING]:
+    _send(using, webhook_id, found[FilterResult.MATCH])
+    _cancel(using, found[FilterResult.MISMATCH], MISMATCHED)
+    for delivery_id in found[FilterResult.PENDING]:
         again_at = now + max(AGAIN_AFTER, now - time_of(delivery_id))
         _postpone(using, webhook_id, entries.filter(pk=delivery_id), again_at)
 
 
-def _judged(using: str, webhook_id: str, source: str | None, event_id: str) -> Verdict:
+def _evaluated(using: str, webhook_id: str, source: str | None, event_id: str) -> FilterResult:
     """Return the verdict for an event. A worker cancels the delivery of an event without a body when it claims it."""
     rows = Event.objects.using(using).filter(pk=event_id).values_list("body", flat=True)
     body = None if source is None else rows.first()
     if source is None or not body:
-        return Verdict.MATCH
+        return FilterResult.MATCH
     try:
-        return judge(webhook_id, source, json.loads(body)["data"], steps=WORKER_STEPS)
+        return evaluate_filter(webhook_id, source, json.loads(body)["data"], steps=WORKER_STEPS)
     except Exception as error:
         if not concerns_rows(error):
             raise
         logger.error("Event %s is damaged, so that no filter can be evaluated: %s.", event_id, kind_of(error))  # noqa: TRY400
-        return Verdict.PENDING
+        return FilterResult.PENDING
 
 
 def _send(using: str, webhook_id: str, delivery_ids: Sequence[str]) -> None:

@@ -25,7 +25,7 @@ from .disclosure import UNREACHABLE, Masked, MaskedQuerySet
 from .event import Event
 from .fields import CurrentForeignKey, IdField, LooseCharField, PartialIndex
 from .keyset import HORIZON, WHOLE, Parts
-from .queue import ENTRIES_AT_A_TIME, MANY, QueueEntry, QueueEntryQuerySet
+from .queue import ENTRIES_AT_A_TIME, MANY_ENTRIES, QueueEntry, QueueEntryQuerySet
 from .rollup import Tally
 from .status import DeliveryKind, stop_reason
 from .webhook import Webhook
@@ -81,7 +81,7 @@ class DeliveryQuerySet(MaskedQuerySet["Delivery"]):
 
     def horizon_of(self, state: str) -> int:
         """Return how many deliveries in this state a page examines; of the queue few, because more rows are read."""
-        return MANY if state == Delivery.State.PENDING else HORIZON
+        return MANY_ENTRIES if state == Delivery.State.PENDING else HORIZON
 
     def in_state(self, state: str) -> Self:
         """Return the deliveries in this state, from the queue or an index if possible."""

@@ -41,7 +41,7 @@ _VALUE = re.compile(r"[!-~](?:[ -~]*[!-~])?")
 BASIC = "Basic "
 
 MAX_HEADERS = 20
-MAX_SHOWN = 100
+MAX_QUOTED_NAME = 100
 AUTHORIZATION = "Authorization"
 
 REDACTED = "********"
@@ -129,7 +129,7 @@ def _encrypted(headers: Mapping[str, str], stored: EncryptedHeaders) -> Encrypte
             problem = gettext_noop("is given twice; names are case-insensitive")
         problem = problem or (_problem_of_redacted(name, known) if value == REDACTED else problem_with_value(value))
         if problem:
-            raise ValidationError({"headers": f"{name[:MAX_SHOWN]!r} {gettext(problem)}."})
+            raise ValidationError({"headers": f"{name[:MAX_QUOTED_NAME]!r} {gettext(problem)}."})
         found[name.lower()] = [name, _token(value, known.get(name.lower()))]
     return list(found.values())
 

@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 
 ENTRIES_AT_A_TIME = 500
 
-MANY = 1000
+MANY_ENTRIES = 1000
 """Number of entries from which a page does not sort them."""
 
-FIRST_ENTRIES = 1000
+SOUGHT_ENTRIES = 1000
 """Number of entries in which the claims of some webhooks are sought first."""
 
 WEBHOOKS_AT_A_TIME = 400
@@ -64,7 +64,7 @@ class QueueEntryQuerySet(OrderedEntries):
         most of these are claimed.
         """
         found: list[str] = []
-        left, few = set(webhook_ids), min(number, max(1, FIRST_ENTRIES // max(1, len(webhook_ids))))
+        left, few = set(webhook_ids), min(number, max(1, SOUGHT_ENTRIES // max(1, len(webhook_ids))))
         while left:
             claims = self._claimed_among_first(sorted(left), few)
             numbers = Counter(webhook_id for _pk, webhook_id in claims)
@@ -94,9 +94,9 @@ class QueueEntryQuerySet(OrderedEntries):
         ]
 
     def has_many(self, webhook_ids: Sequence[str]) -> bool:
-        """Return True if there are more than ``MANY`` entries of these webhooks."""
+        """Return True if there are more than ``MANY_ENTRIES`` entries of these webhooks."""
         entries = self.filter(webhook__in=webhook_ids).order_by().values_list("webhook")  # by an index only
-        return bool(entries[MANY : MANY + 1])
+        return bool(entries[MANY_ENTRIES : MANY_ENTRIES + 1])
 
     def awaiting_filter(self) -> Self:
         """Return the entries whose filter a worker has still to evaluate."""

@@ -21,7 +21,7 @@ from .base import AccountPage, ConfirmationPage, FormPage, redirect
 
 __all__ = ["ApiKeyListPage", "ApiKeySecretPage", "NewApiKeyPage", "RevocationPage"]
 
-MAX_SHOWN = 200
+MAX_KEYS = 200
 
 SOON = max(STAGES.values())
 
@@ -52,7 +52,7 @@ class ApiKeyListPage(AccountPage):
     title = _("API keys")
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        keys = list(ApiKey.objects.owned_by(self.owner).order_by("-pk")[:MAX_SHOWN])
+        keys = list(ApiKey.objects.owned_by(self.owner).order_by("-pk")[:MAX_KEYS])
         now = timezone.now()
         for key in keys:
             key.is_expired = key.expires_at is not None and key.expires_at <= now  # type: ignore[attr-defined]

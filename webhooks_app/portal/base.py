@@ -329,7 +329,7 @@ class FormPage(AccountPage, BaseFormView):
         try:
             return self.carry_out(form)
         except (ValidationError, WebhooksError) as error:
-            refuse(form, error)
+            add_errors(form, error)
             return self.form_invalid(form)
 
     def carry_out(self, form: Any) -> HttpResponse:
@@ -354,7 +354,7 @@ class WebhookFormPage(FormPage):
         return super().get_context_data(**{"subject": self.webhook.url, "cancel_url": self.cancel_url, **kwargs})
 
 
-def refuse(form: Any, error: Exception) -> None:
+def add_errors(form: Any, error: Exception) -> None:
     """Add the reasons of a refusal to the fields of a form, or to the whole form."""
     refusal = as_form_error(error)
     by_field = refusal.error_dict if hasattr(refusal, "error_dict") else {None: refusal}

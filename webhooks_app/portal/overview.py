@@ -26,7 +26,7 @@ from .base import AccountPage, SafePage, redirect
 
 __all__ = ["AccountsPage", "OverviewPage"]
 
-MAX_WEBHOOKS = 4000
+MAX_JUDGED = 4000
 """The largest number of webhooks that the overview counts: the newest ones."""
 
 MAX_LISTED = 10
@@ -58,8 +58,8 @@ class OverviewPage(AccountPage):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         newest = Webhook.objects.existing().owned_by(self.owner).order_by("-pk")
-        found = newest.values_list("pk", _attention_of(timezone.now()))[: MAX_WEBHOOKS + 1]
-        number = min(len(found), MAX_WEBHOOKS)
+        found = newest.values_list("pk", _attention_of(timezone.now()))[: MAX_JUDGED + 1]
+        number = min(len(found), MAX_JUDGED)
         # The gravest come first, and of these the newest.
         attention = [(each, pk) for each in Standing for pk, standing in found[:number] if standing == each]
         listed = [pk for _standing, pk in attention[:MAX_LISTED]]

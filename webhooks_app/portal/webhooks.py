@@ -35,7 +35,7 @@ from ..pages.shown_once import new_submission, show_once, shown_by_first
 from ..pages.transcript import transcript
 from ..routing.preview import preview_filter
 from .actions import offered
-from .base import PER_PAGE, AccountPage, FormPage, WebhookFormPage, cursor_of, links_of, redirect, refuse
+from .base import PER_PAGE, AccountPage, FormPage, WebhookFormPage, add_errors, cursor_of, links_of, redirect
 
 __all__ = ["NewWebhookPage", "SettingsPage", "WebhookListPage", "WebhookPage"]
 
@@ -248,7 +248,7 @@ class SettingsPage(WebhookFormPage):
         try:
             found = preview_filter(form.instance, form.cleaned_data["filter"])
         except ValidationError as error:
-            refuse(form, error)
+            add_errors(form, error)
             return {}
         examples = {"match_url": found.match, "other_url": found.other}
         urls = {name: self.url("event", event.pk) for name, event in examples.items() if event is not None}

@@ -40,7 +40,7 @@ PENDING = Delivery.State.PENDING
 WEIGHTS: Mapping[str, int] = {PENDING.value: 2, Outcome.SUCCEEDED.value: 1}
 
 
-class Row(NamedTuple):
+class EventRow(NamedTuple):
     """An event in the time range of the replay."""
 
     event_id: str
@@ -147,7 +147,7 @@ def look(using: str, replay: Replay, limit: int | None = None) -> Examined:
 
 
 def _events(using: str, replay: Replay) -> Any:
-    """Return the values of ``Row`` for the events of the time range, oldest first, read from an index."""
+    """Return the values of ``EventRow`` for the events of the time range, oldest first, read from an index."""
     rows = Event.objects.using(using).filter(
         events_for(replay.webhook), pk__gte=first_id_at("evt", replay.since), pk__lt=first_id_at("evt", replay.until)
     )
@@ -161,7 +161,7 @@ def _events(using: str, replay: Replay) -> Any:
     )
 
 
-def _read(rows: Any) -> list[Row]:
+def _read(rows: Any) -> list[EventRow]:
     """Return the rows. A damaged one, for example with a time that cannot be read, is logged and cannot be sent."""
     try:
         return [_row(values) for values in rows]
@@ -173,7 +173,7 @@ def _read(rows: Any) -> list[Row]:
     return [_read_alone(unlimited.filter(pk=pk), pk) for pk in rows.values_list("pk", flat=True)]
 
 
-def _read_alone(row: Any, event_id: str) -> Row:
+def _read_alone(row: Any, event_id: str) -> EventRow:
     try:
         return _row(row.get())
     except Exception as error:
@@ -182,19 +182,19 @@ def _read_alone(row: Any, event_id: str) -> Row:
         return _damaged(event_id, error)
 
 
-def _row(values: Any) -> Row:
-    row = Row(*values)
+def _row(values: Any) -> EventRow:
+    row = EventRow(*values)
     if row.created_at is None:
         raise ValueError("The time of the event cannot be read.")
     return row
 
 
-def _damaged(event_id: str, error: Exception) -> Row:
+def _damaged(event_id: str, error: Exception) -> EventRow:
     logger.error("Event %s is damaged and cannot be sent again: %s.", event_id, kind_of(error))
-    return Row(event_id, "", None, time_of(event_id), can_be_sent=False)
+    return EventRow(event_id, "", None, time_of(event_id), can_be_sent=False)
 
 
-def _wanted(using: str, replay: Replay, events: Collection[Row]) -> list[Row]:
+def _wanted(using: str, replay: Replay, events: Collection[EventRow]) -> list[EventRow]:
     """Return the events for the webhook that have a requested type and can still be sent.
 
     Bodies are read only if the webhook has a filter, and for operational events, whose body names their subject.
@@ -226,7 +226,7 @@ def _refusal(replay: Replay, event: Event) -> Reason | None:
         return Reason.NOT_RECORDED
 
 
-def _routed(event: Row) -> RoutedEvent:
+def _routed(event: EventRow) -> RoutedEvent:
     return RoutedEvent(type=event.event_type, owner_id=event.owner_id)
 
 

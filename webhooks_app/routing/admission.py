@@ -50,27 +50,29 @@ ROUTED = models.Q(is_test=False) & ~models.Q(type__in=INTERNAL_NAMES)
 NONE = models.Q(pk__in=())
 
 
-class Verdict(Enum):
+class FilterResult(Enum):
     MATCH = "match"
     MISMATCH = "mismatch"
     PENDING = "pending"
     """The filter cannot be read, or takes more steps than it may. The delivery is held with ``filter_pending``."""
 
 
-def judge(webhook_id: str, source: str, data: Mapping[str, Any], *, steps: int = EMISSION_STEPS) -> Verdict:
+def evaluate_filter(
+    webhook_id: str, source: str, data: Mapping[str, Any], *, steps: int = EMISSION_STEPS
+) -> FilterResult:
     """Return whether the data satisfies a webhook's filter, given as JSON. A problem is logged once for each filter."""
     found = _parsed(source, tuple(settings.FILTER_OPERATORS))
     if isinstance(found, str):
         _report(webhook_id, source, found)
-        return Verdict.PENDING
+        return FilterResult.PENDING
     try:
-        return Verdict.MATCH if found.holds(data, steps=steps) else Verdict.MISMATCH
+        return FilterResult.MATCH if found.holds(data, steps=steps) else FilterResult.MISMATCH
     except FilterBudgetError:
         if steps >= WORKER_STEPS:
             _report(webhook_id, source, f"it takes more than {steps:,} steps for an event.")
     except Exception as error:  # noqa: BLE001 - operators of the project may raise anything
         _report(webhook_id, source, f"{type(error).__name__}: {error}")
-    return Verdict.PENDING
+    return FilterResult.PENDING
 
 
 def is_readable(source: str) -> bool:
@@ -114,7 +116,11 @@ class Reason(models.TextChoices):
     TOO_MANY_CHANGES = "too_many_changes", _("Webhooks have changed too often since then to find the reason.")
 
 
-_REASONS = {Verdict.MATCH: None, Verdict.MISMATCH: Reason.FILTERED, Verdict.PENDING: Reason.FILTER_PENDING}
+_REASONS = {
+    FilterResult.MATCH: None,
+    FilterResult.MISMATCH: Reason.FILTERED,
+    FilterResult.PENDING: Reason.FILTER_PENDING,
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -227,7 +233,7 @@ class FilterCondition(Condition):
     def refusal(self, webhook: Webhook, event: RoutedEvent) -> Reason | None:
         if webhook.filter is None or event.data is None:
             return None
-        return _REASONS[judge(webhook.pk, compact_json(webhook.filter), event.data)]
+        return _REASONS[evaluate_filter(webhook.pk, compact_json(webhook.filter), event.data)]
 
 
 CONDITIONS: tuple[Condition, ...] = (

@@ -35,7 +35,7 @@ from .admission import (
     mismatch,
 )
 
-MAX_WEBHOOKS = 200
+MAX_DECISIONS = 200
 MAX_DELIVERIES = 4000
 MAX_CHANGES = 1500
 
@@ -95,7 +95,7 @@ class Decision:
 def decide(event: Event, *, with_platform: bool = False) -> list[Decision]:
     """Return a decision for each webhook of the event's owner, in at most five queries.
 
-    ``with_platform`` adds the platform's webhooks. Webhooks that got the event come first. Of more than MAX_WEBHOOKS,
+    ``with_platform`` adds the platform's webhooks. Webhooks that got the event come first. Of more than MAX_DECISIONS,
     those whose delivery failed are kept, and then the newest deliveries; among the others, deleted webhooks and the
     oldest ones are omitted. An event addressed to one webhook concerns no other.
     """
@@ -108,7 +108,7 @@ def decide(event: Event, *, with_platform: bool = False) -> list[Decision]:
     if not is_routed(event):
         return sent
     others = webhooks.exclude(pk__in=delivered).order_by(models.F("deleted_at").desc(nulls_first=True), "-pk")
-    return [*sent, *_not_sent(event, list(others[: MAX_WEBHOOKS - len(sent)]))]
+    return [*sent, *_not_sent(event, list(others[: MAX_DECISIONS - len(sent)]))]
 
 
 def _webhooks(event: Event, *, with_platform: bool) -> models.QuerySet[Webhook]:
@@ -127,7 +127,7 @@ def _first_deliveries(event: Event, *, with_platform: bool) -> dict[str, Deliver
             first[read.webhook_id] = read
     newest_first = sorted(first.values(), reverse=True)
     failed_first = sorted(newest_first, key=lambda read: read.state not in Delivery.LISTED_STATES)
-    chosen = Delivery.objects.filter(pk__in=[read.pk for read in failed_first[:MAX_WEBHOOKS]])
+    chosen = Delivery.objects.filter(pk__in=[read.pk for read in failed_first[:MAX_DECISIONS]])
     return {delivery.webhook_id: delivery for delivery in chosen.select_related("queue_entry").order_by()}
 
 
