@@ -14,16 +14,16 @@ from django.test import override_settings
 from django.utils.functional import SimpleLazyObject
 from django.utils.translation import gettext_lazy
 
-from webhooks_app.checks import settings, surroundings
+from webhooks_app.checks import environment, settings
 from webhooks_app.conf import setting_types
 
 CHECKS: list[Callable[[], list[CheckMessage]]] = [
     settings.check_values,
     settings.check_lease,
     settings.check_names,
-    surroundings.check_http,
-    surroundings.check_allowed_networks,
-    surroundings.check_encryption_keys,
+    environment.check_http,
+    environment.check_allowed_networks,
+    environment.check_encryption_keys,
 ]
 
 HOSTILE: dict[str, Callable[[], Any]] = {

@@ -11,7 +11,7 @@ from django.db import connection, connections
 from webhooks_app.conf import transport_options
 from webhooks_app.database.clock import DatabaseClock
 from webhooks_app.delivery.engine import Engine
-from webhooks_app.delivery.looks import PolledEvent, PollSchedule, commit_event
+from webhooks_app.delivery.polling import PolledEvent, PollSchedule, commit_event
 from webhooks_app.transport.memory import MemoryTransport
 
 from ..support.engines import at_work
@@ -49,7 +49,7 @@ def elsewhere(function):
 
 @pytest.mark.only_on("sqlite", "mariadb")
 def test_a_sleeping_engine_sends_new_deliveries(alice, webhook, settings, monkeypatch):
-    monkeypatch.setattr("webhooks_app.delivery.looks.LINGER_SECONDS", 0.0)
+    monkeypatch.setattr("webhooks_app.delivery.polling.LINGER_SECONDS", 0.0)
     settings.WEBHOOKS_SWEEP_SECONDS = 3600
     transport = MemoryTransport(transport_options())
     with at_work(Engine(transport=transport, database_thread=True)) as engine:

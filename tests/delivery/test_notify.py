@@ -14,7 +14,7 @@ from django.db import OperationalError, connection, connections
 from webhooks_app.conf import transport_options
 from webhooks_app.database.clock import DatabaseClock
 from webhooks_app.delivery.engine import Engine
-from webhooks_app.delivery.looks import CHANNEL, NotifyEvent, PollSchedule
+from webhooks_app.delivery.polling import CHANNEL, NotifyEvent, PollSchedule
 from webhooks_app.transport.memory import MemoryTransport
 from webhooks_app.wake import waking_workers
 from webhooks_app.wake.messages import NotifyRate, notify
@@ -54,7 +54,7 @@ def _real_wake_ups(settings):
 
 @pytest.fixture(autouse=True)
 def no_lingering(monkeypatch):
-    monkeypatch.setattr("webhooks_app.delivery.looks.LINGER_SECONDS", 0.0)
+    monkeypatch.setattr("webhooks_app.delivery.polling.LINGER_SECONDS", 0.0)
 
 
 def test_new_deliveries_are_sent_at_once(alice, webhook, settings):
@@ -83,7 +83,7 @@ def test_deliveries_after_the_suspension_of_notifications_are_sent(alice, webhoo
     rate._tokens, rate._at = 0.0, time.monotonic() + 60
     monkeypatch.setattr("webhooks_app.wake.messages._rate", rate)
     # longer than required on a busy machine
-    for side in ("delivery.looks", "wake.messages"):
+    for side in ("delivery.polling", "wake.messages"):
         monkeypatch.setattr(f"webhooks_app.{side}.UNNOTIFIED_SECONDS", 10.0)
     with asleep(alice, settings) as transport:
         emit_one(alice)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from webhooks_app.delivery import signing
-from webhooks_app.delivery.signing import OncePerWebhook
+from webhooks_app.delivery.once_per_webhook import OncePerWebhook
 
 
 def test_each_webhook_is_first_once():

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from . import settings, surroundings, tables, wake
+from . import environment, settings, tables, wake
 
-__all__ = ["settings", "surroundings", "tables", "wake"]
+__all__ = ["environment", "settings", "tables", "wake"]

@@ -14,11 +14,11 @@ from ..database.clock import Clock
 from ..signals import announce_deliveries
 from .claim import Claim, Finished
 from .liveness import DeadWorkers, Liveness
-from .looks import LINGER_SECONDS, PollSchedule, commit_event
+from .once_per_webhook import OncePerWebhook
 from .outage import Outage
+from .polling import LINGER_SECONDS, PollSchedule, commit_event
 from .queue import Queue
 from .sending import finish_all_lost
-from .signing import OncePerWebhook
 from .slots import Slots, usual_cap
 from .sql import sql_for
 

@@ -21,8 +21,8 @@ from ..models import Delivery
 from ..transport import BaseTransport, Exchange
 from .claim import Claim, Finished
 from .dispatcher import Dispatcher, DispatcherThreads
+from .once_per_webhook import OncePerWebhook
 from .sending import finish, finish_unsent, request_for
-from .signing import OncePerWebhook
 
 __all__ = ["Engine"]
 

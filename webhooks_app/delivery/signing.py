@@ -15,30 +15,12 @@ from ..encryption import decrypt, encryption_keys
 from ..exceptions import SchemeUnavailableError, SecretUnreadableError, WebhooksError
 from ..reasons import ReasonText
 from ..signatures import BaseSignature, Headers, Message, combine, pack
+from .once_per_webhook import OncePerWebhook
 
 logger = logging.getLogger("webhooks_app.delivery")
 
 
-MAX_REMEMBERED = 10_000
-"""Webhooks with a logged problem."""
-
 NO_SCHEMES = ReasonText("schemes_damaged")
-
-
-class OncePerWebhook:
-    """Remembers the webhooks with a logged problem, to log it once. A full memory starts anew."""
-
-    def __init__(self) -> None:
-        self._webhook_ids: set[str] = set()
-
-    def is_first(self, webhook_id: str) -> bool:
-        """Return True the first time for each webhook."""
-        if webhook_id in self._webhook_ids:
-            return False
-        if len(self._webhook_ids) >= MAX_REMEMBERED:
-            self._webhook_ids.clear()
-        self._webhook_ids.add(webhook_id)
-        return True
 
 
 _reported = OncePerWebhook()

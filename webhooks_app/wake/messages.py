@@ -17,7 +17,7 @@ from multiprocessing.util import Finalize
 from django.db import DatabaseError, InterfaceError, connections
 
 from ..database.dialects import dialect_of
-from ..delivery.looks import CHANNEL, MORE_FOLLOW, UNNOTIFIED_SECONDS
+from ..delivery.polling import CHANNEL, MORE_FOLLOW, UNNOTIFIED_SECONDS
 from .base import BaseWake
 
 logger = logging.getLogger("webhooks_app.wake")

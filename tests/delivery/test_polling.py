@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from webhooks_app.delivery.looks import PollSchedule
+from webhooks_app.delivery.polling import PollSchedule
 
 
 @pytest.fixture
