@@ -45,7 +45,9 @@ class ReasonText(str):
     params: Mapping[str, Any]
 
     def __new__(cls, code: str, /, **params: Any) -> Self:
-        reason = super().__new__(cls, template_for(code, params) % {name: shown(params[name]) for name in params})
+        reason = super().__new__(
+            cls, template_for(code, params) % {name: as_parameter(params[name]) for name in params}
+        )
         reason.code = code
         reason.params = params
         return reason
@@ -66,7 +68,7 @@ def template_for(code: str, params: Mapping[str, Any]) -> str:
     return template.one if params[template.by] == 1 else template.many
 
 
-def shown(value: Any) -> str:
+def as_parameter(value: Any) -> str:
     """Return a parameter as its sentence shows it."""
     return f"{value:,.15g}" if isinstance(value, int | float) else value
 

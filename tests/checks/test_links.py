@@ -44,6 +44,6 @@ def test_a_hint_links_to_the_published_page(found, settings, monkeypatch) -> Non
 def test_a_hint_of_an_unpublished_wheel_names_no_page(found, settings, monkeypatch) -> None:
     settings.WEBHOOKS_TIMEOUT_SECONDS = "30"
     monkeypatch.setattr(registration, "metadata", lambda name: published())
-    monkeypatch.setattr(registration, "PAGE", Path("docs", "missing.md"))
+    monkeypatch.setattr(registration, "CHECKS_PAGE", Path("docs", "missing.md"))
 
     assert found()["webhooks_app.E001"].hint == "Use a number."

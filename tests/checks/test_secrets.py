@@ -53,7 +53,7 @@ def test_a_broken_key_is_reported_by_the_check_of_its_setting(webhooks: list[Web
 def test_the_number_of_queries_does_not_grow(
     webhooks: list[Webhook], settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tables, "SAMPLE", 1)
+    monkeypatch.setattr(tables, "SAMPLED_ROWS", 1)
     settings.WEBHOOKS_ENCRYPTION_KEYS = [ANOTHER]
 
     with CaptureQueriesContext(connection) as queries:

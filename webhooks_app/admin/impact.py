@@ -39,7 +39,7 @@ MOST_PROBLEMS = 1000
 LONGEST = timedelta(days=7)
 """The period before an end, if the user has entered no beginning."""
 
-PERIODS = {Window.HOUR: "hour", Window.DAY: "day", Window.WEEK: "week"}
+PERIOD_NAMES = {Window.HOUR: "hour", Window.DAY: "day", Window.WEEK: "week"}
 """The periods, with the values of the filter of the list of problems."""
 
 
@@ -66,7 +66,7 @@ class Period:
         if since is None and until is not None:
             since = until - LONGEST
         if since is None:
-            window = {each.value: each for each in PERIODS}.get(name, Window.HOUR)
+            window = {each.value: each for each in PERIOD_NAMES}.get(name, Window.HOUR)
             return cls(since=timezone.now() - window.step * window.steps, window=window)
         return cls(since=since, until=until)
 
@@ -144,7 +144,7 @@ class ImpactPage(OwnedAdmin):
             title=gettext("Impact"),
             form=form,
             window=period.window.value if period.window else "",
-            windows=[(each.value, TITLES[each], each is period.window) for each in PERIODS],
+            windows=[(each.value, TITLES[each], each is period.window) for each in PERIOD_NAMES],
             kept_query="".join(f"&{name}={value}" for name, value in (wanted or {}).items()),
             causes=by_cause,
             hits=by_account,
@@ -233,7 +233,7 @@ def _sorted(hits: Iterable[Hit]) -> list[Hit]:
 
 
 def _query(period: Period, cause: Mapping[str, str], owner: Any) -> str:
-    query = {"seen": PERIODS[period.window], "state": "all"} if period.window else {"state": "all"}
+    query = {"seen": PERIOD_NAMES[period.window], "state": "all"} if period.window else {"state": "all"}
     if "answer" in cause:
         query["answer"] = cause["answer"]
     if "result" in cause:

@@ -25,8 +25,6 @@ from .display import shows_deliveries
 from .export import Exported
 from .owned import OwnedAdmin
 
-NOTHING = timedelta(0)
-
 FAILS_AFTER = timedelta(minutes=5)
 """The time of failing from which a webhook counts as failing, however few its deliveries are."""
 

@@ -27,7 +27,7 @@ from ..signatures import SIGNATURES
 from ..transport import DEFAULT, TRANSPORTS
 from ..transport.sender import parse_proxy
 from ..wake.base import AUTO, WAKES
-from .registration import as_text, did_you_mean, range_hint, short
+from .registration import did_you_mean, number_as_text, range_hint, short
 
 MAX_RATE_DIGITS = 9
 
@@ -239,7 +239,7 @@ def _retention_by_type(name: str, days_by_type: Mapping[str, int]) -> Iterator[c
     for event_type, days in days_by_type.items():
         if not 1 <= days <= MAX_DAYS:
             found = gettext("%(name)s keeps '%(type)s' for %(days)s days.")
-            numbers = {"name": name, "type": short(event_type), "days": as_text(days)}
+            numbers = {"name": name, "type": short(event_type), "days": number_as_text(days)}
             yield checks.Error(found % numbers, hint=range_hint(1, MAX_DAYS), id="webhooks_app.E015")
     for event_type in days_by_type:
         if event_type not in registry.names():
@@ -260,7 +260,7 @@ def _thresholds(name: str, limits: Mapping[str, float]) -> Iterator[checks.Check
             yield checks.Error(found, hint=hint, id="webhooks_app.E043")
         elif not 0 <= value <= MAX_THRESHOLD:
             found = gettext("%(name)s has the value %(value)s for '%(key)s'.")
-            numbers = {"name": name, "key": key, "value": as_text(value)}
+            numbers = {"name": name, "key": key, "value": number_as_text(value)}
             yield checks.Error(found % numbers, hint=range_hint(0, MAX_THRESHOLD), id="webhooks_app.E043")
 
 

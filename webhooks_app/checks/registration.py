@@ -16,7 +16,7 @@ from django.utils.translation import gettext
 
 from ..conf import checks_language
 
-PAGE = Path("docs", "checks.md")
+CHECKS_PAGE = Path("docs", "checks.md")
 
 MAX_TEXT_LENGTH = 200
 
@@ -56,8 +56,8 @@ def page_about_checks() -> str:
         urls = []
     for label, _, url in (line.partition(", ") for line in urls):
         if label == "Documentation":
-            return url.replace("index.md", PAGE.name)
-    return str(PAGE) if (Path(__file__).parents[2] / PAGE).exists() else ""
+            return url.replace("index.md", CHECKS_PAGE.name)
+    return str(CHECKS_PAGE) if (Path(__file__).parents[2] / CHECKS_PAGE).exists() else ""
 
 
 def did_you_mean(near: Sequence[str]) -> str:
@@ -65,13 +65,13 @@ def did_you_mean(near: Sequence[str]) -> str:
     return gettext("Did you mean %(name)s?") % {"name": near[0]} if near else ""
 
 
-def grouped(number: float) -> str:
+def thousands(number: float) -> str:
     """Return a number with the separators of the language."""
     return number_format(Decimal(f"{number:.15g}"), force_grouping=True)
 
 
 def range_hint(least: float, most: float) -> str:
-    return gettext("Use a value from %(least)s to %(most)s.") % {"least": grouped(least), "most": grouped(most)}
+    return gettext("Use a value from %(least)s to %(most)s.") % {"least": thousands(least), "most": thousands(most)}
 
 
 def short(found: object) -> str:
@@ -80,7 +80,7 @@ def short(found: object) -> str:
     return text if len(text) <= MAX_TEXT_LENGTH else f"{text[:MAX_TEXT_LENGTH]}…"
 
 
-def as_text(number: Any) -> str:
+def number_as_text(number: Any) -> str:
     if abs(number) < EXACT_BELOW:
-        return grouped(number)
+        return thousands(number)
     return str(number) if isinstance(number, float) else gettext("a very large number")

@@ -12,7 +12,7 @@ from django.utils.translation import gettext, gettext_lazy, ngettext
 
 from ..conf import CHECKS_TAG, MAX_DAYS, PREFIX, RECORD_SECONDS, problem_with_lease, setting_types, settings
 from .contents import CONTENT_CHECKS
-from .registration import as_text, did_you_mean, grouped, range_hint, register
+from .registration import did_you_mean, number_as_text, range_hint, register, thousands
 
 DAY_SECONDS = 86_400
 
@@ -91,7 +91,9 @@ def problem_with(name: str) -> checks.CheckMessage | None:
 def check_lease(**kwargs: Any) -> list[checks.CheckMessage]:
     if problem_with("LEASE_SECONDS") or problem_with("TIMEOUT_SECONDS") or not (problem := problem_with_lease()):
         return []
-    hint = gettext("Use at least %(number)s seconds.") % {"number": grouped(settings.TIMEOUT_SECONDS + RECORD_SECONDS)}
+    hint = gettext("Use at least %(number)s seconds.") % {
+        "number": thousands(settings.TIMEOUT_SECONDS + RECORD_SECONDS)
+    }
     return [checks.Error(problem, hint=hint, id="webhooks_app.E010")]
 
 
@@ -103,11 +105,11 @@ def check_emit_body(**kwargs: Any) -> list[checks.CheckMessage]:
     if least <= settings.EMIT_BODY_BYTES:
         return []
     problem = gettext("WEBHOOKS_EMIT_BODY_BYTES is %(number)s, too small for an event with the largest envelope.") % {
-        "number": grouped(settings.EMIT_BODY_BYTES)
+        "number": thousands(settings.EMIT_BODY_BYTES)
     }
     hint = gettext("Use at least %(least)s, or reduce WEBHOOKS_MAX_ENVELOPE_BYTES (%(largest)s).") % {
-        "least": grouped(least),
-        "largest": grouped(settings.MAX_ENVELOPE_BYTES),
+        "least": thousands(least),
+        "largest": thousands(settings.MAX_ENVELOPE_BYTES),
     }
     return [checks.Error(problem, hint=hint, id="webhooks_app.E040")]
 
@@ -125,9 +127,9 @@ def check_auto_disable(**kwargs: Any) -> list[checks.CheckMessage]:
         "WEBHOOKS_AUTO_DISABLE_MIN_SPAN_HOURS is %(hours)s, more than the %(days)s days after which webhooks are "
         "disabled.",
         1 if days == 1 else 2,
-    ) % {"hours": grouped(hours), "days": grouped(days)}
+    ) % {"hours": thousands(hours), "days": thousands(days)}
     hint = gettext("Use at most %(hours)s hours, or raise WEBHOOKS_AUTO_DISABLE_AFTER_DAYS.")
-    return [checks.Error(problem, hint=hint % {"hours": grouped(days * 24)}, id="webhooks_app.E014")]
+    return [checks.Error(problem, hint=hint % {"hours": thousands(days * 24)}, id="webhooks_app.E014")]
 
 
 def _looks_like_ours(name: str, known: Collection[str]) -> bool:
@@ -166,5 +168,5 @@ def _wrong_type(name: str, value: Any, expected: Any) -> checks.CheckMessage:
 
 def _out_of_range(name: str, value: float, least: float, most: float) -> Iterator[checks.CheckMessage]:
     if not least <= value <= most:
-        found = gettext("%(name)s is %(value)s.") % {"name": name, "value": as_text(value)}
+        found = gettext("%(name)s is %(value)s.") % {"name": name, "value": number_as_text(value)}
         yield checks.Error(found, hint=range_hint(least, most), id="webhooks_app.E002")

@@ -19,10 +19,10 @@ from ..models import SigningKey, Webhook
 from ..owners import owner_model
 from .registration import register
 
-SAMPLE = 50
+SAMPLED_ROWS = 50
 """Number of oldest and of newest secrets to examine. The oldest are the first to lose their encryption key."""
 
-MAX_NAMED = 5
+MAX_NAMED_TABLES = 5
 
 
 @register(checks.Tags.database)
@@ -76,7 +76,7 @@ def check_stored_secrets(*, databases: Sequence[str] | None = None, **kwargs: An
         "No configured key decrypts the secrets of %(number)s webhooks, %(names)s: nothing can be sent to them.",
         len(unreadable),
     )
-    named = ", ".join(unreadable[:MAX_NAMED]) + (" …" if len(unreadable) > MAX_NAMED else "")
+    named = ", ".join(unreadable[:MAX_NAMED_TABLES]) + (" …" if len(unreadable) > MAX_NAMED_TABLES else "")
     return [
         checks.Warning(
             problem % {"number": len(unreadable), "names": named},
@@ -98,7 +98,7 @@ def _has_table(using: str) -> bool:
 def _sample(using: str) -> dict[str, str]:
     keys = SigningKey.objects.using(using).current().filter(webhook__deleted_at=None)
     found = keys.values_list("webhook_id", "encrypted_key")
-    return {**dict(found.order_by("pk")[:SAMPLE]), **dict(found.order_by("-pk")[:SAMPLE])}
+    return {**dict(found.order_by("pk")[:SAMPLED_ROWS]), **dict(found.order_by("-pk")[:SAMPLED_ROWS])}
 
 
 def _is_readable(token: str) -> bool:

@@ -17,10 +17,10 @@ from django.utils.translation import gettext as _
 
 from ..exceptions import InvalidFilterError
 from ..protocol import json_data
-from .operators import EMISSION_STEPS, MISSING, BaseOperator, Budget, shown
+from .operators import EMISSION_STEPS, MISSING, BaseOperator, Budget, quoted
 
 MAX_BYTES = 4096
-MAX_DEPTH = 8
+MAX_FILTER_DEPTH = 8
 MAX_CONDITIONS = 64
 
 COMBINING = ("$and", "$or", "$not")
@@ -41,7 +41,7 @@ class Mismatch(NamedTuple):
         values = {"path": self.path, "wanted": self.wanted}
         if self.found is MISSING:
             return _("%(path)s is missing, the filter requires %(wanted)s") % values
-        return _("%(path)s is %(found)s, the filter requires %(wanted)s") % {**values, "found": shown(self.found)}
+        return _("%(path)s is %(found)s, the filter requires %(wanted)s") % {**values, "found": quoted(self.found)}
 
 
 class Use(NamedTuple):
@@ -82,7 +82,7 @@ class Filter:
         if self.holds(data):
             return None
         # Each level evaluates its conditions again to find the first one that does not hold.
-        return self._condition.mismatch([data], "data", Budget((MAX_DEPTH + 2) * EMISSION_STEPS))
+        return self._condition.mismatch([data], "data", Budget((MAX_FILTER_DEPTH + 2) * EMISSION_STEPS))
 
     def uses(self) -> Iterator[Use]:
         """Yield the operators of the filter with their fields."""
@@ -191,7 +191,7 @@ class _Not(_Condition):
         return not self.condition.holds(values, budget)
 
     def mismatch(self, values: Sequence[Any], path: str, budget: Budget) -> Mismatch:
-        wanted = _("anything that does not match %(filter)s") % {"filter": shown(self.source)}
+        wanted = _("anything that does not match %(filter)s") % {"filter": quoted(self.source)}
         return Mismatch(path, values[0], wanted)
 
     def uses(self, path: tuple[str, ...]) -> Iterator[Use]:
@@ -206,8 +206,8 @@ class _Parser:
 
     def parse(self, source: Any, path: tuple[str, ...], keys: tuple[str, ...]) -> _Condition:
         """Return the condition. ``path`` has the enclosing fields; ``keys`` has all enclosing keys, for messages."""
-        if len(keys) > MAX_DEPTH:
-            raise _invalid(keys, _("is nested too deeply; at most %(most)d levels") % {"most": MAX_DEPTH})
+        if len(keys) > MAX_FILTER_DEPTH:
+            raise _invalid(keys, _("is nested too deeply; at most %(most)d levels") % {"most": MAX_FILTER_DEPTH})
         if not isinstance(source, dict):
             return self._operation("$eq", source, keys, keys)
         if not source:

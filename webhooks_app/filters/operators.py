@@ -81,7 +81,7 @@ class BaseOperator(abc.ABC):
         return self.json_types
 
 
-def shown(value: Any) -> str:
+def quoted(value: Any) -> str:
     """Return a value of the data in a short form for messages."""
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= MAX_QUOTED else f"{text[:MAX_QUOTED]}…"
@@ -122,7 +122,7 @@ class Equal(BaseOperator):
         return super().steps(value, operand) * nodes(operand)
 
     def wanted(self, operand: Any) -> str:
-        return shown(operand)
+        return quoted(operand)
 
     def types_for(self, operand: Any) -> frozenset[str]:
         return _JSON_TYPES.get(type(operand), frozenset())
@@ -138,7 +138,7 @@ class NotEqual(Equal):
         return True
 
     def wanted(self, operand: Any) -> str:
-        return _("anything but %(value)s") % {"value": shown(operand)}
+        return _("anything but %(value)s") % {"value": quoted(operand)}
 
     def types_for(self, operand: Any) -> frozenset[str]:
         return frozenset()
@@ -173,7 +173,7 @@ class In(BaseOperator):
         return len(operand) // 4 + super().steps(value, operand) * each
 
     def wanted(self, operand: Any) -> str:
-        return _("one of %(values)s") % {"values": shown(operand)}
+        return _("one of %(values)s") % {"values": quoted(operand)}
 
     def types_for(self, operand: Any) -> frozenset[str]:
         types = [_JSON_TYPES.get(type(option), frozenset()) for option in operand]
@@ -190,7 +190,7 @@ class NotIn(In):
         return True
 
     def wanted(self, operand: Any) -> str:
-        return _("none of %(values)s") % {"values": shown(operand)}
+        return _("none of %(values)s") % {"values": quoted(operand)}
 
     def types_for(self, operand: Any) -> frozenset[str]:
         return frozenset()
@@ -219,7 +219,7 @@ class Greater(Comparison):
     compare = operator.gt
 
     def wanted(self, operand: Any) -> str:
-        return _("more than %(value)s") % {"value": shown(operand)}
+        return _("more than %(value)s") % {"value": quoted(operand)}
 
 
 class GreaterOrEqual(Comparison):
@@ -227,7 +227,7 @@ class GreaterOrEqual(Comparison):
     compare = operator.ge
 
     def wanted(self, operand: Any) -> str:
-        return _("at least %(value)s") % {"value": shown(operand)}
+        return _("at least %(value)s") % {"value": quoted(operand)}
 
 
 class Less(Comparison):
@@ -235,7 +235,7 @@ class Less(Comparison):
     compare = operator.lt
 
     def wanted(self, operand: Any) -> str:
-        return _("less than %(value)s") % {"value": shown(operand)}
+        return _("less than %(value)s") % {"value": quoted(operand)}
 
 
 class LessOrEqual(Comparison):
@@ -243,7 +243,7 @@ class LessOrEqual(Comparison):
     compare = operator.le
 
     def wanted(self, operand: Any) -> str:
-        return _("at most %(value)s") % {"value": shown(operand)}
+        return _("at most %(value)s") % {"value": quoted(operand)}
 
 
 class Exists(BaseOperator):
@@ -279,7 +279,7 @@ class StartsWith(_Text):
         return any(isinstance(item, str) and item.startswith(operand) for item in _items(value))
 
     def wanted(self, operand: Any) -> str:
-        return _("a string that starts with %(value)s") % {"value": shown(operand)}
+        return _("a string that starts with %(value)s") % {"value": quoted(operand)}
 
 
 class EndsWith(_Text):
@@ -289,7 +289,7 @@ class EndsWith(_Text):
         return any(isinstance(item, str) and item.endswith(operand) for item in _items(value))
 
     def wanted(self, operand: Any) -> str:
-        return _("a string that ends with %(value)s") % {"value": shown(operand)}
+        return _("a string that ends with %(value)s") % {"value": quoted(operand)}
 
 
 OPERATORS: Sequence[type[BaseOperator]] = (

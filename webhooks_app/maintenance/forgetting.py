@@ -33,7 +33,7 @@ from ..models.rollup import Rollup, id_of_account
 from ..owners import owner_model
 from ..plurals import counted
 
-PAGE = 1000
+FORGOTTEN_AT_A_TIME = 1000
 """Rows per statement when everything is deleted in one transaction."""
 
 
@@ -191,7 +191,7 @@ def _deliveries_of(using: str, event_ids: Sequence[str]) -> list[str]:
 
 
 def _pages(rows: models.QuerySet[Any]) -> Iterator[list[str]]:
-    while ids := first_keys(rows, PAGE):
+    while ids := first_keys(rows, FORGOTTEN_AT_A_TIME):
         yield ids
 
 

@@ -20,7 +20,7 @@ from ..database.dialects import dialect_for
 from ..database.sql import current
 from ..owners import owner_model_name
 from ..protocol.ids import new_id
-from ..reasons import ReasonText, as_stored, from_stored, shown, template_for
+from ..reasons import ReasonText, as_parameter, as_stored, from_stored, template_for
 
 if TYPE_CHECKING:
     _TextField = models.Field[str, str]
@@ -199,7 +199,8 @@ def translated(text: str) -> str:
     if not isinstance(text, ReasonText):
         return text
     params = {
-        name: translated(value) if isinstance(value, str) else shown(value) for name, value in text.params.items()
+        name: translated(value) if isinstance(value, str) else as_parameter(value)
+        for name, value in text.params.items()
     }
     return gettext(template_for(text.code, text.params)) % params
 

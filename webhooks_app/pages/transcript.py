@@ -16,7 +16,7 @@ from ..models.disclosure import UNREACHABLE
 from .display import DeliveryUrl, in_time, pretty_json, result_in_words
 from .explanation import ended_at, what_followed, why
 
-STAGES = {
+STAGE_NAMES = {
     "dns": _("Name resolved"),
     "connect": _("Connected"),
     "tls": _("TLS established"),
@@ -149,7 +149,7 @@ def _stages(timings: dict[str, Any], duration_ms: int | None) -> Iterator[Stage]
     """Yield the duration of each stage. ``timings`` holds the end of each stage in milliseconds since the start."""
     before = 0
     for name, end in sorted(timings.items(), key=lambda item: item[1]):
-        yield Stage(label=str(STAGES.get(name, name)), milliseconds=max(0, end - before))
+        yield Stage(label=str(STAGE_NAMES.get(name, name)), milliseconds=max(0, end - before))
         before = end
     if "first_byte" in timings and duration_ms is not None:
         yield Stage(label=str(REST), milliseconds=max(0, duration_ms - before))

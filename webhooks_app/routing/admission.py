@@ -47,7 +47,7 @@ _reported: set[tuple[str, int]] = set()
 ROUTED = models.Q(is_test=False) & ~models.Q(type__in=INTERNAL_NAMES)
 """A condition on events. It excludes tests and internal messages, which are addressed to one webhook."""
 
-NONE = models.Q(pk__in=())
+NO_WEBHOOK = models.Q(pk__in=())
 
 
 class FilterResult(Enum):
@@ -304,7 +304,7 @@ def subscribed_to(event_type: str | models.Value) -> Any:
     """
     if isinstance(event_type, str):
         if not NAME_PATTERN.fullmatch(event_type):
-            return NONE
+            return NO_WEBHOOK
         event_type = models.Value(event_type)
     quoted = Concat(models.Value('"'), event_type, models.Value('"'), output_field=models.TextField())
     return GreaterThan(Position(Cast("event_types", models.TextField()), quoted), 0)

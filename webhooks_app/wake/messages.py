@@ -22,7 +22,7 @@ from .base import BaseWake
 
 logger = logging.getLogger("webhooks_app.wake")
 
-MAX_NAMED = 200
+MAX_NAMED_WEBHOOKS = 200
 """Webhooks per notification, whose payload is limited to 8,000 bytes."""
 
 PER_SECOND, BURST = 500.0, 50.0
@@ -62,7 +62,7 @@ def notify(using: str, webhook_ids: Collection[str] = ()) -> None:
     """Notify engines that these webhooks, or any without ids, have due deliveries. Do nothing on other databases."""
     if not dialect_of(using).can_notify or (prefix := _rate.take()) is None:
         return
-    named = ",".join(pk[-32:] for pk in webhook_ids) if len(webhook_ids) <= MAX_NAMED else ""
+    named = ",".join(pk[-32:] for pk in webhook_ids) if len(webhook_ids) <= MAX_NAMED_WEBHOOKS else ""
     try:
         with connections[using].cursor() as cursor:
             cursor.execute("SELECT pg_notify(%s, %s)", [CHANNEL, prefix + named])

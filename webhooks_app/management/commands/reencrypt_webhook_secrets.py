@@ -17,7 +17,7 @@ from ...models import SigningKey, Webhook
 from ...plurals import counted
 from ..base import ProgressBar, WebhooksCommand
 
-MAX_NAMED = 100
+MAX_NAMED_ROWS = 100
 
 
 class Command(WebhooksCommand):
@@ -46,7 +46,7 @@ class Command(WebhooksCommand):
         self.result(f"{renewed} {verb}, {counted(result.current, 'already uses', 'already use')} the first key.")
         if not result.unreadable:
             return
-        for webhook_id in result.unreadable[:MAX_NAMED]:
+        for webhook_id in result.unreadable[:MAX_NAMED_ROWS]:
             self.note(f"No key decrypts the secret of {webhook_id}.", role="ERROR")
         raise CommandError(
             f"{counted(len(result.unreadable), 'webhook has', 'webhooks have')} a secret that no configured key "
