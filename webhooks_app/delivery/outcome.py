@@ -101,7 +101,7 @@ def _why_not(status: int, accepted: str) -> ReasonText:
     return ReasonText(f"{kind}_not_{'2xx' if accepted == ANY_SUCCESS else '200'}", status=status)
 
 
-HeaderLines = tuple[tuple[str, str], ...]
+Headers = tuple[tuple[str, str], ...]
 
 
 class AttemptLog(NamedTuple):
@@ -118,7 +118,7 @@ class AttemptLog(NamedTuple):
     signatures: str = ""
     challenge: str = ""
     response_status: int | None = None
-    response_headers: HeaderLines = ()
+    response_headers: Headers = ()
     response_body: str = ""
     retry_after: str = ""
     peer: str = ""
@@ -211,7 +211,7 @@ def _clean_line(text: str, limit: int) -> str:
 
 
 @lru_cache(maxsize=64)
-def _kept(headers: HeaderLines) -> tuple[HeaderLines, str]:
+def _kept(headers: Headers) -> tuple[Headers, str]:
     """Return the headers to store, and Retry-After. Cached, because a receiver often repeats its headers."""
     kept = tuple(
         (_clean_line(name, MAX_HEADER_LENGTH), _clean_line(value, MAX_HEADER_LENGTH))
