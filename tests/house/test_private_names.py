@@ -35,6 +35,7 @@ def test_nothing_but_the_test_kit_reads_django_test() -> None:
 def test_messages_are_those_of_the_storage_in_the_request(rf: Any) -> None:
     """``portal.visits.begin`` sets ``request._messages``."""
     request: Any = rf.get("/")
+    request.session = {}
     request._messages = LinkMessages(request, LinkStore(None))  # type: ignore[arg-type]
     success(request, "Saved.")
 
