@@ -58,10 +58,6 @@ def test_the_gravest_problem_is_named(facts: dict[str, Any], tone: str, state: s
     assert cause in found.cause
 
 
-def test_workers_are_left_out_for_users_who_may_not_know_them() -> None:
-    assert verdict(**{**WELL, "workers": None}).state == "Healthy"
-
-
 def test_rare_sweeps_allow_more_delay(settings: Any) -> None:
     settings.WEBHOOKS_SWEEP_SECONDS = 60
 
@@ -87,3 +83,19 @@ def test_the_overview_begins_with_the_sentence(
 
     assert "Healthy. 0% of the requests" in words(text(well))
     assert shows(failing, "1 webhook is failing.")
+
+
+@pytest.mark.only_on("sqlite", "postgresql", "mariadb")
+@pytest.mark.parametrize("fails", [False, True])
+def test_staff_and_customers_read_the_same_about_their_own_webhooks(
+    staff: Callable[..., Page], new_webhook: Callable[..., Webhook], fails: bool
+) -> None:
+    page = staff("amina", "view_webhook", "view_delivery")
+    webhook = new_webhook(page.user)
+    if fails:
+        WebhookHealth.objects.create(webhook=webhook, failing_since=timezone.now(), refused_count=3)
+
+    customers = page.client.get(reverse("webhooks_portal:overview", args=[page.user.pk])).context["verdict"]
+
+    assert str(customers.state) == ("Failing" if fails else "Healthy")
+    assert words(f"{customers.state}. {customers.cause}") in words(text(overview(page)))

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from django.db import router
 from django.db.models import OuterRef, Q, QuerySet, Subquery, Sum
@@ -32,31 +32,19 @@ from ..pages import charts
 from ..pages.charts import TITLES, window_of, windows
 from ..pages.display import in_time, percent, state_of
 from ..pages.health import disabled_in, failing_for
+from ..pages.verdict import Verdict, attention_of, verdict_of
 from .display import deliveries_url, shows_deliveries
 from .owned import actor_of, manages_all, own_rows
 
 
-class Verdict(NamedTuple):
-    tone: str
-    """``good``, ``late`` or ``bad``, like that of a ``Standing``."""
-    state: Any
-    cause: str
-
-
-def verdict(
-    *, workers: int | None, overdue: timedelta, last_hour: Counters, failing: int, has_more: bool = False
-) -> Verdict:
-    """Return the state with its cause.
-
-    ``workers`` is None if the user may not know them. ``failing`` is the number of failing webhooks; ``has_more`` means
-    at least.
-    """
+def verdict(*, workers: int, overdue: timedelta, last_hour: Counters, failing: int, has_more: bool = False) -> Verdict:
+    """Return the state of the service. ``failing`` is the number of failing webhooks; ``has_more`` means at least."""
     healthy = Verdict("good", _("Healthy"), _results(last_hour))
     return next(_problems(workers, overdue, last_hour, failing, has_more=has_more), healthy)
 
 
 def _problems(
-    workers: int | None, overdue: timedelta, last_hour: Counters, failing: int, *, has_more: bool
+    workers: int, overdue: timedelta, last_hour: Counters, failing: int, *, has_more: bool
 ) -> Iterator[Verdict]:
     """Yield the problems, the gravest first."""
     bad, warning = "bad", "late"
@@ -197,13 +185,19 @@ def overview_for(request: HttpRequest, window: Window) -> Overview:
     series = reading.series(window, counted)
     backlog, endangered = _backlog(ids, now - due_at if due_at else timedelta()), _endangered(ids)
     workers = WorkerProcess.objects.running().count() if ids is None else None
-    judged = verdict(
-        workers=workers,
-        overdue=timedelta(seconds=backlog.overdue_seconds),
-        last_hour=(series if window is Window.HOUR else reading.series(Window.HOUR, counted)).total,
-        failing=len(endangered),
-        has_more=len(endangered) == MAX_ENDANGERED,
-    )
+    recent_window = Window.HOUR if workers is not None else Window.DAY
+    recent = (series if window is recent_window else reading.series(recent_window, counted)).total
+    if workers is not None:
+        judged = verdict(
+            workers=workers,
+            overdue=timedelta(seconds=backlog.overdue_seconds),
+            last_hour=recent,
+            failing=len(endangered),
+            has_more=len(endangered) == MAX_ENDANGERED,
+        )
+    else:
+        standings = Webhook.objects.filter(pk__in=ids or ()).order_by().values_list(attention_of(now), flat=True)
+        judged = verdict_of(len(ids or ()), list(filter(None, standings)), recent)
     return Overview(
         window=window,
         verdict=judged,

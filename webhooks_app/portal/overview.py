@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
-from django.db.models import Case, CharField, Value, When
 from django.http import HttpResponse
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from ..maintenance.rollups import reading
-from ..maintenance.rollups.reading import Counters, Window
+from ..maintenance.rollups.reading import Window
 from ..models import MailPreference, Webhook
 from ..models.rollup import id_of_account
-from ..models.standing import Standing, conditions, healths_of
+from ..models.standing import Standing, healths_of
 from ..operations.portal_links import LinkSession
 from ..pages import charts
 from ..pages.display import percent
 from ..pages.health import in_short
+from ..pages.verdict import attention_of, verdict_of
 from .base import AccountPage, SafePage, redirect
 
 __all__ = ["AccountsPage", "OverviewPage"]
@@ -58,7 +55,7 @@ class OverviewPage(AccountPage):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         newest = Webhook.objects.existing().owned_by(self.owner).order_by("-pk")
-        found = newest.values_list("pk", _attention_of(timezone.now()))[: MAX_JUDGED + 1]
+        found = newest.values_list("pk", attention_of(timezone.now()))[: MAX_JUDGED + 1]
         number = min(len(found), MAX_JUDGED)
         # The gravest come first, and of these the newest.
         attention = [(each, pk) for each in Standing for pk, standing in found[:number] if standing == each]
@@ -70,11 +67,8 @@ class OverviewPage(AccountPage):
         series = reading.series(window, account)
         day = (series if window is Window.DAY else reading.series(Window.DAY, account)).total
         healths = healths_of(webhooks.values())
-        css, state, cause = _verdict(number, [standing for standing, _pk in attention], day)
         return super().get_context_data(
-            state=state,
-            state_css=css,
-            cause=cause,
+            verdict=verdict_of(number, [standing for standing, _pk in attention], day),
             number=number,
             is_whole=number == len(found),
             day=day,
@@ -96,24 +90,3 @@ class OverviewPage(AccountPage):
     def _listed(self, *, kind__exact: str, **filters: str) -> str:
         """Return the URL of the list of deliveries with these filters of the charts."""
         return reverse("webhooks_portal:deliveries", args=[self.account.key], query={"kind": kind__exact, **filters})
-
-
-def _attention_of(now: datetime) -> Case:
-    """Return the standing of a webhook, if it needs attention, as an expression."""
-    cases = {each: is_it for each, is_it in conditions(now).items() if each.tone in ("bad", "late")}
-    return Case(*(When(is_it, then=Value(each.value)) for each, is_it in cases.items()), output_field=CharField())
-
-
-def _verdict(number: int, attention: Sequence[Standing], day: Counters) -> tuple[str, str, str]:
-    """Return the state of all webhooks: a class, a word and a sentence."""
-    if not number:
-        return "open", gettext("No webhooks yet"), gettext("Create one to be told about events as they happen.")
-    if attention:
-        most = len(attention)
-        text = ngettext("%(number)d webhook needs attention.", "%(number)d webhooks need attention.", most)
-        gravest = min(attention, key=list(Standing).index)
-        return gravest.tone, str(gravest.label), text % {"number": most}
-    if not day.finished:
-        return "good", str(Standing.HEALTHY.label), gettext("There were no deliveries in the last 24 hours.")
-    text = gettext("%(rate)s of the deliveries of the last 24 hours succeeded.")
-    return "good", str(Standing.HEALTHY.label), text % {"rate": percent(day.succeeded, day.finished)}
