@@ -101,7 +101,7 @@ class Command(WebhooksCommand):
             raise CommandError(f"Cannot listen on {address}: {problem}. Choose another --port or --host.") from None
 
     def _show(self, received: Received, *, as_lines: bool) -> None:
-        text = as_json(received) if as_lines else as_lines(received, self.style)
+        text = as_json(received) if as_lines else described_in(self.style, received)
         encoding = getattr(self.stdout, "encoding", None) or "utf-8"
         try:
             self.result(text.encode(encoding, "backslashreplace").decode(encoding))
@@ -125,7 +125,7 @@ def _challenge_answer(options: dict[str, Any]) -> ChallengeAnswer:
     return ChallengeAnswer.WRONG if options["wrong_challenge"] else ChallengeAnswer.RIGHT
 
 
-def as_lines(received: Received, style: Style) -> str:
+def described_in(style: Style, received: Received) -> str:
     """Return a headline and the indented data of a request, safe to print on a terminal."""
     clock = received.at.astimezone().strftime("%H:%M:%S.%f")[:-3]
     name = style.MIGRATE_HEADING(printable(received.type or "not a webhook"))
