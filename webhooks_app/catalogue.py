@@ -66,7 +66,7 @@ def json_document(event_types: Iterable[EventType[Any]]) -> Document:
 
 
 def read(path: Path) -> Document:
-    """Read a catalogue from a file. Raises InvalidCatalogueError, which names the problem."""
+    """Read a catalogue from a file. Raise InvalidCatalogueError, which names the problem."""
     try:
         document: Document = _DOCUMENT.validate_json(path.read_bytes())
     except OSError as error:

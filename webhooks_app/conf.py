@@ -218,12 +218,12 @@ def offered_operators() -> Mapping[str, BaseOperator]:
 
 
 def parse_filter(source: Any) -> Filter:
-    """Return a filter that may contain any usable operator. Raises InvalidFilterError."""
+    """Return a filter that may contain any usable operator. Raise InvalidFilterError."""
     return Filter(source, known_operators())
 
 
 def check_endpoint(url: str) -> Endpoint:
-    """Return the parts of a URL that is allowed as an endpoint. Raises InvalidEndpointError."""
+    """Return the parts of a URL that is allowed as an endpoint. Raise InvalidEndpointError."""
     options = transport_options()
     try:
         return parse_endpoint(

@@ -35,7 +35,7 @@ def encrypt(text: str) -> str:
 
 
 def decrypt(token: str) -> Masked:
-    """Return the text of a token made by ``encrypt``. Raises SecretUnreadableError if no key decrypts it."""
+    """Return the text of a token made by ``encrypt``. Raise SecretUnreadableError if no key decrypts it."""
     return _decrypt(token, encryption_keys())
 
 

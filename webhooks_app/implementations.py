@@ -40,7 +40,7 @@ class Implementations(Generic[T]):
         self.named = lru_cache(maxsize=32)(self._named)
 
     def load(self, name: str) -> type[T]:
-        """Return the class with a built-in name or dotted path. Raises ValueError if it is not an implementation."""
+        """Return the class with a built-in name or dotted path. Raise ValueError if it is not an implementation."""
         found: Any = self.built_in.get(name, name)
         if isinstance(found, str):
             found = _imported(found)
@@ -53,11 +53,11 @@ class Implementations(Generic[T]):
         return found
 
     def _one(self, name: str) -> T:
-        """Return the process's instance with this name or dotted path. Raises ValueError as ``load``."""
+        """Return the process's instance with this name or dotted path. Raise ValueError as ``load``."""
         return self.load(name)()
 
     def _named(self, names: Sequence[str]) -> Mapping[str, T]:
-        """Return instances by their names, from a tuple of built-in names and dotted paths. Raises as ``load``."""
+        """Return instances by their names, from a tuple of built-in names and dotted paths. Raise as ``load``."""
         found: list[Any] = [self.load(name) for name in names]
         return MappingProxyType({each.name: each() for each in found})
 

@@ -40,7 +40,7 @@ def owner_model_name() -> str:
 
 
 def owner_model() -> Any:
-    """Return the model of owners. Raises ImproperlyConfigured if it is not installed."""
+    """Return the model of owners. Raise ImproperlyConfigured if it is not installed."""
     return _model(owner_model_name())
 
 
@@ -72,7 +72,7 @@ def parse_key(text: str) -> Any:
     A key must be written as Python prints it. A number with a space, a leading zero or digits of another script isn't a
     key, although ``int`` reads it. UUIDs may be in capitals or without hyphens.
 
-    Raises InvalidOwnerError for any other text, such as the owner's name.
+    Raise InvalidOwnerError for any other text, such as the owner's name.
     """
     try:
         key = owner_model()._meta.pk.to_python(text)

@@ -93,7 +93,7 @@ class BaseSignature(abc.ABC):
 
     @abc.abstractmethod
     def verify(self, body: bytes, headers: Mapping[str, str], keys: Sequence[str]) -> int:
-        """Return the signed timestamp of a request. Raises WebhookVerificationError unless one of the keys signed it.
+        """Return the signed timestamp of a request. Raise WebhookVerificationError unless one of the keys signed it.
 
         ``headers`` are those in ``header_names``, under these names. ``keys`` are results of ``verification_key``.
         """
@@ -126,7 +126,7 @@ class BaseSignature(abc.ABC):
 
 
 def checked_timestamp(headers: Mapping[str, str], name: str) -> str:
-    """Return the header's Unix time. Raises WebhookVerificationError if there is none."""
+    """Return the header's Unix time. Raise WebhookVerificationError if there is none."""
     timestamp = headers.get(name, "")
     if not (timestamp.isascii() and timestamp.isdigit() and len(timestamp) <= MAX_TIMESTAMP_DIGITS):
         raise WebhookVerificationError(f"The header {name} is missing or not a Unix time in seconds.")

@@ -127,7 +127,7 @@ class ApiThrottle(BaseThrottle):
         return str(settings.API_RATE)
 
     def allow_request(self, request: Request, view: Any) -> bool:
-        """Return True. Raises RateLimitedError, whose answer names the limit."""
+        """Return True. Raise RateLimitedError, whose answer names the limit."""
         caller = request.auth.pk if isinstance(request.auth, ApiKey) else f"user_{request.user.pk}"
         with suppress(LimitsUnavailableError):  # already logged
             Limit(name=self.name, subject=caller, rate=self.rate).require()

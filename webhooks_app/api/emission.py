@@ -179,7 +179,7 @@ class Emission:
             self._fields = [_valid_fields(item, of_items.get(index, {})) for index, item in enumerate(items)]
 
     def emit(self, actor: BaseActor) -> dict[str, Any]:
-        """Record the events, and return the answer. Raises ValidationError and Conflict."""
+        """Record the events, and return the answer. Raise ValidationError and Conflict."""
         try:
             events = emit_events(self.new_events(), actor=actor)
         except InvalidBatchError as error:
@@ -188,7 +188,7 @@ class Emission:
         return {"events": records} if self.is_batch else records[0]
 
     def new_events(self) -> list[emission.NewEvent[Any]]:
-        """Return the events with their owners. Raises ValidationError with the problems of all events."""
+        """Return the events with their owners. Raise ValidationError with the problems of all events."""
         owners, refused = _find_owners([fields.get("owner") for fields in self._fields])
         problems: dict[int, dict[str, Any]] = {}
         for index, fields in enumerate(self._fields):

@@ -266,7 +266,7 @@ class MomentInputField(serializers.DateTimeField):
 
 
 def parse_moment(value: Any) -> datetime:
-    """Return the time that a string with a UTC offset names, in UTC. Raises ValueError for any other value."""
+    """Return the time that a string with a UTC offset names, in UTC. Raise ValueError for any other value."""
     try:
         moment = parse_datetime(value) if isinstance(value, str) else None
         if moment is not None and moment.tzinfo is not None:

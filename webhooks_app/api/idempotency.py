@@ -42,7 +42,7 @@ UNREADABLE = (
 
 
 def key_of(request: HttpRequest | Request) -> str | None:
-    """Return the key in the header, or None. Raises ValidationError unless it is 1 to 255 printable characters."""
+    """Return the key in the header, or None. Raise ValidationError unless it is 1 to 255 printable characters."""
     key = request.headers.get(HEADER)
     if key is not None and not (1 <= len(key) <= MAX_LENGTH and key.isascii() and key.isprintable()):
         raise ValidationError({HEADER: [f"Give 1 to {MAX_LENGTH} printable ASCII characters."]})
@@ -52,7 +52,7 @@ def key_of(request: HttpRequest | Request) -> str | None:
 def answer_once(view: ApiViewSet, key: str, act: Callable[..., Any], request: Request, **kwargs: Any) -> Any:
     """Answer a permitted request by ``act``, or as an earlier request of the same owner, route and key.
 
-    Errors are stored too, except those of the server (5xx) and of rate limits (429). Raises Conflict for another body,
+    Errors are stored too, except those of the server (5xx) and of rate limits (429). Raise Conflict for another body,
     and for a request that is still in progress after 5 seconds.
     """
     using = router.db_for_write(StoredAnswer)

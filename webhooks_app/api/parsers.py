@@ -37,7 +37,7 @@ class StrictJsonParser(BaseParser):
 def measure_body(request: HttpRequest, max_bytes: int) -> None:
     """Determine the length of a body without Content-Length, which Django would treat as empty.
 
-    Raises BodyTooLarge, or LengthRequired if the server does not mark the end of a chunked body.
+    Raise BodyTooLarge, or LengthRequired if the server does not mark the end of a chunked body.
     """
     if request.headers.get("content-length"):
         return
@@ -74,7 +74,7 @@ def _too_large(max_bytes: int) -> BodyTooLarge:
 
 
 def json_object(body: bytes) -> dict[str, Any]:
-    """Return the JSON object in these bytes. Raises ParseError, UnsupportedMediaType or ValidationError."""
+    """Return the JSON object in these bytes. Raise ParseError, UnsupportedMediaType or ValidationError."""
     if not json.detect_encoding(body).startswith("utf-8"):
         raise UnsupportedMediaType("", "The body is not in UTF-8.")
     try:

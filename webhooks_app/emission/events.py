@@ -40,7 +40,7 @@ def new_event(
     references: Sequence[str] = (),
     ordering_key: str | None = None,
 ) -> Event:
-    """Return an unsaved event, with its references. Raises InvalidEventDataError or InvalidOwnerError."""
+    """Return an unsaved event, with its references. Raise InvalidEventDataError or InvalidOwnerError."""
     if owner is not None:
         owners().check(owner)
     name, max_bytes = event_type.name, settings.MAX_ENVELOPE_BYTES
@@ -124,7 +124,7 @@ def _problem_of_time(moment: object) -> str:
 def plain_data(event_type: str, data: EventData, *, max_items: int) -> EventData:
     """Return the data with lazy translations as text and iterators as lists; the same object if there are none.
 
-    Raises InvalidEventDataError for an iterator of more than ``max_items``.
+    Raise InvalidEventDataError for an iterator of more than ``max_items``.
     """
     plain = _Plain(event_type, max_items)
     plain_value: EventData = plain(data, ())

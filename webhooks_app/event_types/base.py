@@ -56,7 +56,7 @@ class EventData(BaseModel):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class EventType(Generic[M]):
-    """A kind of event that integrators can subscribe to. Raises InvalidEventTypeError if it is unusable.
+    """A kind of event that integrators can subscribe to. Raise InvalidEventTypeError if it is unusable.
 
     ``data_model`` is any pydantic model. Values are never converted (``"3"`` is not an integer), and unknown fields
     are refused unless the model's own configuration allows them. ``example`` is the data of a test event.
@@ -142,7 +142,7 @@ class EventType(Generic[M]):
     def validate(self, data: Mapping[str, Any] | BaseModel) -> dict[str, Any]:
         """Return the data to be sent, in JSON types and without omitted optional fields.
 
-        Raises InvalidEventDataError with the problem of each field that does not fit.
+        Raise InvalidEventDataError with the problem of each field that does not fit.
         """
         instance = self._instance(data)
         walk = _Walk()

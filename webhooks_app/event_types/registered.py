@@ -28,7 +28,7 @@ class EventTypeRegistry:
         return name in self._by_name
 
     def register(self, *event_types: EventType[Any]) -> None:
-        """Add event types, or none of them. Raises InvalidEventTypeError if a name is taken or reserved."""
+        """Add event types, or none of them. Raise InvalidEventTypeError if a name is taken or reserved."""
         added = dict(self._by_name)
         for event_type in event_types:
             if event_type.name in INTERNAL_NAMES:
@@ -43,13 +43,13 @@ class EventTypeRegistry:
         self._by_name = added
 
     def unregister(self, name: str) -> EventType[Any]:
-        """Remove an event type and return it. Raises UnknownEventTypeError."""
+        """Remove an event type and return it. Raise UnknownEventTypeError."""
         event_type = self.get(name)
         self._by_name = {known: kept for known, kept in self._by_name.items() if known != name}
         return event_type
 
     def get(self, name: object) -> EventType[Any]:
-        """Return the event type of this name. Raises UnknownEventTypeError with the known names."""
+        """Return the event type of this name. Raise UnknownEventTypeError with the known names."""
         found = self._find(name)
         if found is None:
             raise UnknownEventTypeError(name, self.names())
@@ -58,7 +58,7 @@ class EventTypeRegistry:
     def get_emittable(self, event_type: EventType[Any] | object) -> EventType[Any]:
         """Return a registered event type, by object or by name, that hosts can emit and accounts can subscribe to.
 
-        Raises UnknownEventTypeError for any other, operational event types included.
+        Raise UnknownEventTypeError for any other, operational event types included.
         """
         name = event_type.name if isinstance(event_type, EventType) else event_type
         found = self._find(name)

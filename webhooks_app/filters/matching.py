@@ -60,7 +60,7 @@ class Filter:
     """A parsed filter."""
 
     def __init__(self, source: Any, operators: Operators) -> None:
-        """Parse a filter. Raises InvalidFilterError, which names the path of the problem."""
+        """Parse a filter. Raise InvalidFilterError, which names the path of the problem."""
         if not isinstance(source, dict):
             raise InvalidFilterError("", _("must be an object"))
         size = len(json.dumps(source, ensure_ascii=False, separators=(",", ":")).encode(errors="replace"))

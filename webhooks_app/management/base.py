@@ -128,7 +128,7 @@ def _described(error: ValidationError) -> str:
 
 
 def get_webhook(webhook_id: str) -> Webhook:
-    """Return the webhook with this id, of any owner. Raises CommandError if it does not exist or is deleted."""
+    """Return the webhook with this id, of any owner. Raise CommandError if it does not exist or is deleted."""
     webhook = Webhook.objects.existing().filter(pk=webhook_id).first()
     if webhook is None:
         raise CommandError(f"Unknown webhook {webhook_id!r}. An id looks like wh_019c138f9ac012d1c9a64a2e0f3b7d55.")
@@ -151,7 +151,7 @@ def is_colour_refused() -> bool:
 
 
 def find_owner(text: str) -> Any | None:
-    """Return the owner with this name or primary key. Raises CommandError if the name is ambiguous."""
+    """Return the owner with this name or primary key. Raise CommandError if the name is ambiguous."""
     try:
         found = list(owners().found(text)[: MAX_NAMED + 1])
     except UnicodeEncodeError:  # an argument that is not in UTF-8
@@ -163,7 +163,7 @@ def find_owner(text: str) -> Any | None:
 
 
 def get_owner(text: str, hint: str = "") -> Any:
-    """Return the owner with this name or primary key. Raises CommandError, with the hint, if there is none."""
+    """Return the owner with this name or primary key. Raise CommandError, with the hint, if there is none."""
     owner = find_owner(text)
     if owner is None:
         field, kind = owners().name_field, owner_model()._meta.verbose_name
@@ -179,7 +179,7 @@ def _how_to_list(field: str) -> str:
 
 
 def read_json(argument: str, *, noun: str, hint: str = "") -> tuple[Any, str]:
-    """Return the value of ``JSON``, ``@FILE`` or ``-``, and a noun phrase for its source. Raises CommandError."""
+    """Return the value of ``JSON``, ``@FILE`` or ``-``, and a noun phrase for its source. Raise CommandError."""
     text, source = _text_of(argument, noun)
     try:
         return json.loads(text), source
@@ -200,7 +200,7 @@ def _text_of(argument: str, noun: str) -> tuple[str, str]:
 
 
 def read_event_data(argument: str) -> dict[str, Any]:
-    """Return the JSON object of a ``--data`` argument. Raises CommandError."""
+    """Return the JSON object of a ``--data`` argument. Raise CommandError."""
     data, source = read_json(argument, noun="The data", hint="Quote it for your shell: --data '{\"key\": 1}'")
     if not isinstance(data, dict):
         raise CommandError(f'{source} is not a JSON object. The data of an event must be one, such as {{"key": 1}}.')
@@ -246,7 +246,7 @@ NO_WORKER = "No worker has claimed it yet. Start one: `celery -A your_project wo
 def follow(delivery: Delivery, write: Callable[[str], None], *, timeout_seconds: float | None = None) -> Delivery:
     """Print each attempt as it is logged, and return the delivery once it is finished.
 
-    Raises CommandError if it is not finished within the maximum duration of all its attempts.
+    Raise CommandError if it is not finished within the maximum duration of all its attempts.
     """
     ends_at = time.monotonic() + (timeout_seconds or _longest_seconds(delivery))
     warn_at = time.monotonic() + WORKER_MISSED_AFTER_SECONDS

@@ -224,7 +224,7 @@ class StoredAnswer(BaseModel):
 
     @property
     def content(self) -> str:
-        """The stored answer as text. Raises SecretUnreadableError if no key decrypts it."""
+        """The stored answer as text. Raise SecretUnreadableError if no key decrypts it."""
         return decrypt_once(self.encrypted_content)
 
     def claim(self) -> StoredAnswer | None:

@@ -218,7 +218,7 @@ def problem_with_value(value: str) -> str:
 
 
 def basic_authorization(user: str, password: str) -> str:
-    """Return the value of the Authorization header (RFC 7617). Raises ValueError if it cannot hold the credentials."""
+    """Return the value of the Authorization header (RFC 7617). Raise ValueError if it cannot hold the credentials."""
     if ":" in user:
         raise ValueError("The user name for basic authentication must not contain a colon.")
     if any(unicodedata.category(character) in ("Cc", "Cs") for character in user + password):

@@ -21,7 +21,7 @@ __all__ = ["choose_mails"]
 def choose_mails(owner: Any, mails: str, *, actor: BaseActor) -> None:
     """Choose how often an owner gets mails: ``at_once``, ``daily`` or ``none``. Pending mails follow the choice.
 
-    Raises django.core.exceptions.ValidationError for another choice, and PermissionDenied.
+    Raise django.core.exceptions.ValidationError for another choice, and PermissionDenied.
     """
     actor.require(UPDATE_WEBHOOK, owner.pk)
     if mails not in MailPreference.Mails:

@@ -61,7 +61,7 @@ def create_link(
 ) -> PortalLink:
     """Create a link to a page of an owner. Links of the project's own code are not audited before they are opened.
 
-    The actor needs every right that the link gives. Raises AccessDeniedError, InvalidOwnerError for an unsaved owner,
+    The actor needs every right that the link gives. Raise AccessDeniedError, InvalidOwnerError for an unsaved owner,
     and ValueError for an unknown right, another age or a page that does not exist.
     """
     BaseOwners.check(owners(), owner)
@@ -91,7 +91,7 @@ def create_link(
 
 
 def path_of(link: PortalLink) -> str:
-    """Return the path of a link's page. Raises NoReverseMatch without the customers' pages in the URLs."""
+    """Return the path of a link's page. Raise NoReverseMatch without the customers' pages in the URLs."""
     return reverse("webhooks_portal:link", args=(link.text,))
 
 

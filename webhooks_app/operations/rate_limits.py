@@ -52,7 +52,7 @@ class Limit:
     def take(self) -> float:
         """Count a request; return 0.0 if it is allowed, otherwise the number of seconds until one can be.
 
-        Raises LimitsUnavailableError if the cache cannot count.
+        Raise LimitsUnavailableError if the cache cannot count.
         """
         if not self.rate:
             return 0.0
@@ -65,7 +65,7 @@ class Limit:
         return 0.0 if count <= allowed else min(max(ends_at - time.time(), 1.0), seconds)
 
     def require(self) -> None:
-        """Count one more request. Raises RateLimitedError if it is not allowed, and LimitsUnavailableError."""
+        """Count one more request. Raise RateLimitedError if it is not allowed, and LimitsUnavailableError."""
         if wait_seconds := self.take():
             raise RateLimitedError(wait_seconds, limit=self.name, rate=self.rate, counted=COUNTED[self.name])
 
@@ -76,14 +76,14 @@ class Limit:
 
 
 def limit_test(webhook: Webhook, *, actor: BaseActor) -> None:
-    """Count a test event before it is queued. Raises RateLimitedError and LimitsUnavailableError."""
+    """Count a test event before it is queued. Raise RateLimitedError and LimitsUnavailableError."""
     if actor.is_throttled:
         Limit(name="tests", subject=webhook.pk, rate=settings.TEST_RATE).require()
         _probes(webhook).require()
 
 
 def limit_verification(webhook: Webhook, *, actor: BaseActor) -> None:
-    """Count a verification before it is queued, for any reason. Raises as ``limit_test``."""
+    """Count a verification before it is queued, for any reason. Raise as ``limit_test``."""
     if not actor.is_throttled:
         return
     if not webhook._state.adding:

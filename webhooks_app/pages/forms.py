@@ -313,7 +313,7 @@ class RotationForm(forms.Form):
         return timezone.now() + (default if self.overlap is None else self.overlap)
 
     def rotate(self, webhook: Webhook, *, actor: BaseActor) -> Rotated:
-        """Rotate the chosen key. Raises as the operation."""
+        """Rotate the chosen key. Raise as the operation."""
         name, found = self.scheme_of_key, []
         key = rotation.rotate_secret(
             webhook,

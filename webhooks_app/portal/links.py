@@ -51,7 +51,7 @@ def portal_url(
     visitors may never do more than the owner policy permits this user at that moment. ``page`` is the path of the first
     page below the overview, such as ``"deliveries/"``.
 
-    Raises InvalidOwnerError for an owner that is not saved, and ValueError for any other argument. Pass the result to
+    Raise InvalidOwnerError for an owner that is not saved, and ValueError for any other argument. Pass the result to
     ``request.build_absolute_uri`` for a mail, or for a frame on another host.
     """
     return path_of(create_link(owner, user=user, rights=rights, expires=expires, page=page))

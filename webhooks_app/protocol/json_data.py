@@ -128,7 +128,7 @@ def _problem_of_text(text: str) -> str:
 def format_time(moment: datetime) -> str:
     """Return ISO 8601 in UTC with six decimals and a Z: ``2026-01-31T12:00:00.123456Z``.
 
-    Raises ValueError for a naive datetime, whose meaning depends on the machine.
+    Raise ValueError for a naive datetime, whose meaning depends on the machine.
     """
     if moment.tzinfo is None:
         raise ValueError(f"{moment} has no time zone; pass an aware datetime.")
@@ -138,7 +138,7 @@ def format_time(moment: datetime) -> str:
 def encode(*, id: str, type: str, created: datetime, data: Mapping[str, Any]) -> bytes:  # noqa: A002
     """Return the envelope as compact UTF-8 JSON with the keys in the specification's order.
 
-    Raises InvalidEventDataError for data that JSON, or a database's text, cannot hold: NaN, Infinity, lone
+    Raise InvalidEventDataError for data that JSON, or a database's text, cannot hold: NaN, Infinity, lone
     surrogates, NUL, keys that are not strings, other types, or more than ``MAX_DEPTH`` levels.
     """
     if found := problems(data):

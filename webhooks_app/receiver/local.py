@@ -98,7 +98,7 @@ class LocalReceiver:
     """Accept connections once created, and answer between ``start`` and ``close``, or inside a ``with`` block.
 
     ``secrets`` and ``answers`` may be changed while it serves. ``on_received`` is called in a thread of the server,
-    before the answer is sent. Raises OSError if the address is not available.
+    before the answer is sent. Raise OSError if the address is not available.
     """
 
     def __init__(

@@ -52,7 +52,7 @@ def verify(
     or a number of seconds, is the largest accepted difference between the timestamp and the current time; None disables
     the check. ``schemes`` are the accepted signature schemes.
 
-    No body and no headers lead to another error than WebhookVerificationError. Raises WebhookVerificationError for a
+    No body and no headers lead to another error than WebhookVerificationError. Raise WebhookVerificationError for a
     request that is not genuine or not recent, and ValueError for an empty secret.
     """
     secrets = _secrets(secret)
@@ -69,7 +69,7 @@ def verify(
 
 
 def challenge_answer(event: ReceivedEvent) -> dict[str, str]:
-    """Return the JSON object that answers a verification message. Raises ValueError for any other event."""
+    """Return the JSON object that answers a verification message. Raise ValueError for any other event."""
     if not event.is_verification:
         raise ValueError(f"{event.type} has no challenge; answer it with status 200.")
     return {"challenge": event.data["challenge"]}

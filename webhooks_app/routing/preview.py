@@ -26,7 +26,7 @@ MAX_EXAMINED = 2000
 def try_filter(webhook: Webhook, event: Event, source: Any) -> Mismatch | None:
     """Return the condition of a filter that a past event does not satisfy; None if it matches.
 
-    ``source`` is the filter as JSON, or None for no filter. Raises ValidationError for a filter that is not valid for
+    ``source`` is the filter as JSON, or None for no filter. Raise ValidationError for a filter that is not valid for
     the webhook or takes too many steps, and for an event whose data is no longer stored.
     """
     tried = copy(webhook)
@@ -59,7 +59,7 @@ def preview_filter(webhook: Webhook, source: Any) -> Preview:
     """Evaluate a filter on the last events of a webhook, which need not be saved; save nothing.
 
     ``source`` is the filter as JSON, or None for no filter. Only events of the webhook's owner and event types count.
-    Raises ValidationError for a filter that is not valid for the webhook, or takes too many steps.
+    Raise ValidationError for a filter that is not valid for the webhook, or takes too many steps.
     """
     tried = copy(webhook)
     tried.filter = source

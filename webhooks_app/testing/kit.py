@@ -105,7 +105,7 @@ class Webhooks:
     ) -> Webhook:
         """Create a webhook that is active without a handshake. Arguments are those of ``register_webhook``.
 
-        Raises django.core.exceptions.ValidationError for invalid values.
+        Raise django.core.exceptions.ValidationError for invalid values.
         """
         webhook = Webhook(owner=owner, url=url, event_types=list(event_types), **fields)
         webhook.full_clean()
@@ -118,7 +118,7 @@ class Webhooks:
     def emitted(self, event_type: EventName | None = None, *, owner: Any = _ANY_OWNER) -> list[Event]:
         """Return the events so far, oldest first, of one type and owner or of all. Test events are excluded.
 
-        Raises UnknownEventTypeError.
+        Raise UnknownEventTypeError.
         """
         events = Event.objects.filter(ROUTED)
         if event_type is not None:
@@ -140,7 +140,7 @@ class Webhooks:
         """Assert that ``times`` events of this type contain at least this data; return the last of them.
 
         ``data`` may have matchers as values. ``idempotency_key`` and ``references`` limit the events to the one
-        recorded under the key and to those with at least these references. Raises UnknownEventTypeError.
+        recorded under the key and to those with at least these references. Raise UnknownEventTypeError.
         """
         _require_some(times, "assert_not_emitted()")
         found = [
@@ -154,7 +154,7 @@ class Webhooks:
         return found[-1]
 
     def assert_not_emitted(self, event_type: EventName | None = None, *, owner: Any = _ANY_OWNER) -> None:
-        """Assert that no event, or none of this type and owner, was emitted. Raises UnknownEventTypeError."""
+        """Assert that no event, or none of this type and owner, was emitted. Raise UnknownEventTypeError."""
         if self.emitted(event_type, owner=owner):
             found = "An event" if event_type is None else _name_of(event_type)
             raise AssertionError(f"{found} was emitted.{self._listing()}")
@@ -170,7 +170,7 @@ class Webhooks:
         """Make all attempts, and assert that the receiver confirmed ``times`` deliveries; return its last request.
 
         Only deliveries of events of this type with at least this data count, to one webhook or to all. ``data`` may
-        have matchers as values. Raises UnknownEventTypeError.
+        have matchers as values. Raise UnknownEventTypeError.
         """
         _require_some(times, "assert_not_emitted()")
         self.deliver()
@@ -190,7 +190,7 @@ class Webhooks:
     def decision(self, event: Event, webhook: Webhook) -> Decision:
         """Return whether an event was sent to a webhook, and why.
 
-        Raises LookupError if the event is addressed to another webhook of the same owner, such as a test event.
+        Raise LookupError if the event is addressed to another webhook of the same owner, such as a test event.
         """
         found = [each for each in decide(event, with_platform=True) if each.webhook == webhook]
         if found:
@@ -215,7 +215,7 @@ class Webhooks:
     def hold(self, event: Event, webhook: Webhook) -> Hold | None:
         """Return the reason why the delivery of an event to a webhook is not sent now, or None if it can be.
 
-        Raises LookupError if the event has no delivery to the webhook.
+        Raise LookupError if the event has no delivery to the webhook.
         """
         deliveries = self._deliveries(webhook).select_related("webhook__lane", "queue_entry").filter(event=event)
         delivery = deliveries.order_by("id").last()
@@ -229,7 +229,7 @@ class Webhooks:
         """Assert that the delivery of an event to a webhook is held, for any reason or for this one; return the hold.
 
         ``reason`` is a value of ``webhooks_app.models.hold.HoldReason``, such as ``ordered``. ``behind`` is the event
-        that the webhook must receive first, because of its order. Raises LookupError if there is no delivery.
+        that the webhook must receive first, because of its order. Raise LookupError if there is no delivery.
         """
         hold = self.hold(event, webhook)
         if hold is None or hold.reason == HoldReason.FINAL:

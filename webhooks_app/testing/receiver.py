@@ -80,7 +80,7 @@ class ScriptedReceiver:
         return [request for request in self.received if request.event.type in wanted]
 
     def respond(self, request: Request, secret: str | Sequence[str]) -> Answer:
-        """Verify a request and return its answer. Raises WebhookVerificationError for a wrong signature.
+        """Verify a request and return its answer. Raise WebhookVerificationError for a wrong signature.
 
         ``secret`` is the secret of the webhook, together with the keys of its other signature schemes.
         """

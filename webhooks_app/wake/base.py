@@ -88,7 +88,7 @@ def waking_workers() -> Iterator[None]:
 
 
 def configured_wake() -> BaseWake:
-    """Return this process's instance. Raises ValueError for an invalid path."""
+    """Return this process's instance. Raise ValueError for an invalid path."""
     return WAKES.one(chosen_wake())
 
 

@@ -78,7 +78,7 @@ class Command(WebhooksCommand):
 
 
 def _user(name: str) -> Any:
-    """Return the user with this name; None for "". Raises CommandError if there is none."""
+    """Return the user with this name; None for "". Raise CommandError if there is none."""
     if not name:
         return None
     accounts: Any = get_user_model()

@@ -37,7 +37,7 @@ STANDSTILL = (
 def parse_moment(text: str) -> datetime:
     """Return the time of a text: ISO 8601 (by default in the project's time zone), a day, or a span before now.
 
-    Raises argparse.ArgumentTypeError.
+    Raise argparse.ArgumentTypeError.
     """
     try:
         if ago := re.fullmatch(r"([0-9]{1,6})(min|h|d)(?: ago)?", text, re.ASCII):
