@@ -86,16 +86,16 @@ def test_the_overview_begins_with_the_sentence(
 
 
 @pytest.mark.only_on("sqlite", "postgresql", "mariadb")
-@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("is_disabled", [False, True])
 def test_staff_and_customers_read_the_same_about_their_own_webhooks(
-    staff: Callable[..., Page], new_webhook: Callable[..., Webhook], fails: bool
+    staff: Callable[..., Page], new_webhook: Callable[..., Webhook], is_disabled: bool
 ) -> None:
     page = staff("amina", "view_webhook", "view_delivery")
     webhook = new_webhook(page.user)
-    if fails:
-        WebhookHealth.objects.create(webhook=webhook, failing_since=timezone.now(), refused_count=3)
+    if is_disabled:
+        Webhook.objects.filter(pk=webhook.pk).update(status=Webhook.Status.DISABLED)
 
     customers = page.client.get(reverse("webhooks_portal:overview", args=[page.user.pk])).context["verdict"]
 
-    assert str(customers.state) == ("Failing" if fails else "Healthy")
+    assert str(customers.state) == ("Disabled" if is_disabled else "Healthy")
     assert words(f"{customers.state}. {customers.cause}") in words(text(overview(page)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from webhooks_app.delivery import signing
+from webhooks_app.delivery import once_per_webhook
 from webhooks_app.delivery.once_per_webhook import OncePerWebhook
 
 
@@ -13,7 +13,7 @@ def test_each_webhook_is_first_once():
 
 
 def test_a_full_memory_starts_anew(monkeypatch):
-    monkeypatch.setattr(signing, "MAX_REMEMBERED", 2)
+    monkeypatch.setattr(once_per_webhook, "MAX_REMEMBERED", 2)
     reported = OncePerWebhook()
 
     assert [reported.is_first(pk) for pk in ("wh_1", "wh_2", "wh_3", "wh_1")] == [True] * 4

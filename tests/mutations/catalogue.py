@@ -643,8 +643,8 @@ MUTATIONS = (
     Mutation(
         "order-key-is-lost",
         "emission/outbox.py",
-        "WHEN '{Order.KEY}' THEN %s END\")",
-        "WHEN '{Order.KEY}' THEN NULLIF(%s, '') || 'x' END\")",
+        "WHEN '{Order.KEY}' THEN %s END\"",
+        "WHEN '{Order.KEY}' THEN NULLIF(%s, '') || 'x' END\"",
         "delivery/test_order.py",
     ),
     Mutation(
