@@ -6,12 +6,15 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.template.loader import render_to_string
 from django.utils import timezone
 
 from tests.maintenance.rollups.conftest import make_tally
 from tests.support.reading import cells, named
 from webhooks_app.maintenance.rollups.folding import fold
+from webhooks_app.maintenance.rollups.reading import Counters, Point, Series, Window
 from webhooks_app.models import Delivery
+from webhooks_app.pages import charts
 
 from .conftest import Customer
 
@@ -61,3 +64,15 @@ def test_a_bar_leads_to_the_deliveries_of_its_time(counted: Customer) -> None:
 
 def test_a_quiet_period_has_no_chart(amina: Customer) -> None:
     assert "No deliveries in this period." in amina.get("overview", window="month").text
+
+
+@pytest.mark.parametrize("window", list(Window))
+def test_a_full_chart_leaves_the_page_small(window: Window) -> None:
+    starts = window.starts(timezone.now())
+    counters = Counters({**COUNTED, "succeeded_at_once": 1_000_000, "ms_100": 1_000_000})
+    points = [Point(start=start, counters=counters) for start in starts]
+    series = Series(points=points, step_seconds=int(window.step.total_seconds()))
+
+    html = render_to_string("webhooks_app/parts/charts.html", charts.shown(series, window, lambda **filters: "x" * 220))
+
+    assert len(html) < 50_000

@@ -23,7 +23,7 @@ from django.utils.translation import gettext_lazy as _
 from ..maintenance.rollups.reading import Counters, HeatRow, Series, Window
 from ..models import Delivery
 from ..models.rollup import OUTCOMES
-from .display import grouped, moment
+from .display import grouped
 
 WIDTH, HEIGHT = 640, 180
 SPARK_WIDTH, SPARK_HEIGHT = 96, 24
@@ -156,7 +156,7 @@ def shown(series: Series, window: Window, url: ListUrl) -> dict[str, Any]:
         "bars": list(_bars(series, window, url)),
         "times_frame": times_frame,
         "lines": lines,
-        "steps": list(_steps(series, measured)),
+        "steps": list(_steps(series, window, measured)),
     }
 
 
@@ -236,10 +236,12 @@ def response_times(series: Series, window: Window, measured: Percentiles) -> tup
     return frame, [line for line in lines if line.paths or line.dots]
 
 
-def _steps(series: Series, measured: Percentiles) -> Iterator[Step]:
+def _steps(series: Series, window: Window, measured: Percentiles) -> Iterator[Step]:
+    layout = DATE if window is Window.MONTH else TO_THE_MINUTE
     for point, p50_ms, p95_ms in zip(series.points, measured["p50"], measured["p95"], strict=True):
         at_once, later, given_up = (point.counters[name] for name in OUTCOMES)
-        yield Step(moment(point.start), at_once, later, given_up, _milliseconds(p50_ms), _milliseconds(p95_ms))
+        start = formats.date_format(timezone.localtime(point.start), layout)
+        yield Step(start, at_once, later, given_up, _milliseconds(p50_ms), _milliseconds(p95_ms))
 
 
 def _milliseconds(value: float | None) -> str:
