@@ -35,6 +35,10 @@ def vectors() -> str:
         _vector(
             "another secret in a rotation", secret=THIRD_SECRET, previous=_signature(secret=OTHER_SECRET), genuine=False
         ),
+        _vector("current secret beside a prepared one", next=_signature(secret=OTHER_SECRET)),
+        _vector("prepared secret before its activation", secret=OTHER_SECRET, next=_signature(secret=OTHER_SECRET)),
+        _vector("another secret beside a prepared one", secret=THIRD_SECRET, next=_signature(), genuine=False),
+        _vector("too old beside a prepared secret", now=TIME + 301, next=_signature(), genuine=False),
         _vector("too old in a rotation", now=TIME + 301, previous=_signature(), genuine=False),
         _vector("shortened signature", signature=_signature()[:-1], genuine=False),
         _vector("signature without its prefix", signature=_signature().removeprefix("sha256="), genuine=False),
@@ -48,7 +52,7 @@ def vectors() -> str:
 
 
 def _vector(name: str, *, genuine: bool = True, **changes: object) -> dict[str, object]:
-    headers = {"timestamp": str(TIME), "signature": _signature(), "previous": ""}
+    headers = {"timestamp": str(TIME), "signature": _signature(), "previous": "", "next": ""}
     given = {"secret": SECRET, **headers, "body": BODY, "now": TIME}
     return {"name": name, **given, **changes, "genuine": genuine}
 

@@ -194,7 +194,9 @@ def test_a_key_pair_is_rotated_and_its_public_key_shown(superuser: Page, paired:
     assert "native" in page.content.decode()
     assert (previous["key"], Webhook.objects.get().secret) == (old["key"], paired.secret)
     assert f"The new public key is {new['key']}." in shown_messages(answer)[0]
-    assert "until" in text(superuser.settings_of(paired)).partition(old["key"])[2][:60]
+    shown = text(superuser.settings_of(paired))
+    assert "(current)" in shown.partition(new["key"])[2][:60]
+    assert "(previous, signs until" in shown.partition(old["key"])[2][:60]
 
 
 def test_the_secret_beside_a_key_pair_is_rotated_and_shown_once(superuser: Page, paired: Webhook) -> None:

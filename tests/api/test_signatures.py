@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
+from django.utils import timezone
 
 from webhooks_app.models import AuditEntry, SigningKey, Webhook
+from webhooks_app.protocol.json_data import format_time
 
 from ..support.rows import EVENT_TYPE, URL, make_webhook
 
@@ -56,6 +60,20 @@ def test_rotating_a_key_pair_does_not_show_the_secret(api, alice):
     assert (previous["key"], new["valid_until"], answer["secret"]) == (old["key"], None, None)
     assert previous["valid_until"]
     assert Webhook.objects.get().secret == webhook.secret
+
+
+def test_the_state_of_each_public_key_is_told_through_a_whole_rotation(api, alice):
+    webhook = make_webhook(alice, signatures=["standard-ed25519"])
+    told = {"scheme": "standard-ed25519"}
+
+    def states(verb, **more):
+        answer = api.call("POST", f"/v1/webhooks/{webhook.pk}/{verb}", told | more)
+        return [key["state"] for key in answer.json()["public_keys"]]
+
+    in_an_hour = format_time(timezone.now() + timedelta(hours=1))
+    assert states("rotate-secret", activate_at=in_an_hour) == ["next", "current"]
+    assert states("activate-secret") == ["current", "previous"]
+    assert states("revoke-previous-secret") == ["current"]
 
 
 def test_rotating_a_key_that_signs_nothing_is_answered_with_a_warning(api, alice):

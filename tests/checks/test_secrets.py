@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from django.contrib.auth import get_user_model
 from django.core.checks import CheckMessage, run_checks
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from tests.support.rows import make_webhook
 from webhooks_app.checks import tables
@@ -42,6 +44,19 @@ def test_undecryptable_secrets_are_found_and_their_webhooks_named(webhooks: list
     assert "secrets of 3 webhooks" in message.msg
     assert all(webhook.pk in message.msg for webhook in webhooks)
     assert "WEBHOOKS_ENCRYPTION_KEYS" in str(message.hint)
+
+
+def test_the_secret_that_a_prepared_one_will_replace_is_tried_too(webhooks: list[Webhook], settings: Any) -> None:
+    settings.WEBHOOKS_ENCRYPTION_KEYS = [ANOTHER, KEY]
+    webhooks[0].rotate_secret(activate_at=timezone.now() + timedelta(days=1))
+    webhooks[1].rotate_secret()
+    webhooks[2].rotate_secret(overlap=timedelta(0))
+    settings.WEBHOOKS_ENCRYPTION_KEYS = [ANOTHER]
+
+    [message] = found()
+
+    # The one that signs for an overlap is not necessary.
+    assert [webhook.pk in message.msg for webhook in webhooks] == [True, False, False]
 
 
 def test_a_broken_key_is_reported_by_the_check_of_its_setting(webhooks: list[Webhook], settings: Any) -> None:

@@ -17,14 +17,17 @@ from tests.support.missing import skip_without
 from .pages import DOCS
 
 VECTORS = json.loads(vectors())["vectors"]
-HEADERS = ("X-Webhook-Timestamp", "X-Webhook-Signature", "X-Webhook-Signature-Previous")
-NAMES = ("secret", "timestamp", "signature", "previous", "body", "now")
+HEADERS = (
+    *("X-Webhook-Timestamp", "X-Webhook-Signature"),
+    *("X-Webhook-Signature-Previous", "X-Webhook-Signature-Next"),
+)
+NAMES = ("secret", "timestamp", "signature", "previous", "next", "body", "now")
 PAGE = (DOCS / "integrators" / "verifying.md").read_text()
 
 RUBY = """
 STDIN.each_line do |line|
-  secret, timestamp, signature, previous, body, now = line.chomp.split(",").map { |part| [part].pack("H*") }
-  headers = ARGV.zip([timestamp, signature, previous]).to_h.reject { |name, value| value.empty? }
+  secret, timestamp, signature, previous, following, body, now = line.chomp.split(",").map { |part| [part].pack("H*") }
+  headers = ARGV.zip([timestamp, signature, previous, following]).to_h.reject { |name, value| value.empty? }
   puts genuine?(secret, headers, body, now.to_i)
 end
 """
@@ -37,7 +40,7 @@ class Check {
         for (String line; (line = lines.readLine()) != null; ) {
             String[] given = line.split(",");
             System.out.println(WebhookSignature.isGenuine(text(given[0]), text(given[1]), text(given[2]),
-                text(given[3]), HexFormat.of().parseHex(given[4]), Long.parseLong(text(given[5]))));
+                text(given[3]), text(given[4]), HexFormat.of().parseHex(given[5]), Long.parseLong(text(given[6]))));
         }
     }
 }
@@ -58,8 +61,8 @@ public static class Check
         {
             string[] given = line.Split(',');
             Console.WriteLine(WebhookSignature.IsGenuine(
-                Text(given[0]), Text(given[1]), Text(given[2]), Text(given[3]), Bytes(given[4]),
-                long.Parse(Text(given[5]))));
+                Text(given[0]), Text(given[1]), Text(given[2]), Text(given[3]), Text(given[4]), Bytes(given[5]),
+                long.Parse(Text(given[6]))));
         }
     }
 }
@@ -85,8 +88,8 @@ func text(digits string) string {
 func main() {
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
 		given := strings.Split(lines.Text(), ",")
-		now, _ := strconv.ParseInt(text(given[5]), 10, 64)
-		body := []byte(text(given[4]))
+		now, _ := strconv.ParseInt(text(given[6]), 10, 64)
+		body := []byte(text(given[5]))
 		headers := http.Header{}
 		for index, name := range os.Args[1:] {
 			if value := text(given[1+index]); value != "" {

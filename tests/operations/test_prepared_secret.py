@@ -11,9 +11,9 @@ from django.utils import timezone
 from webhooks_app.conf import known_signatures
 from webhooks_app.exceptions import WebhookVerificationError
 from webhooks_app.models import AuditEntry, SigningKey, Webhook
-from webhooks_app.signatures import NEXT_SIGNATURE_HEADER, PREVIOUS_SIGNATURE_HEADER
+from webhooks_app.signatures import NEXT_SIGNATURE_HEADER, PREVIOUS_SIGNATURE_HEADER, StandardSignature
 
-from ..support.rows import emit_one
+from ..support.rows import deliveries, emit_one, make_webhook
 
 pytestmark = pytest.mark.django_db
 
@@ -161,6 +161,52 @@ def test_an_unreadable_secret_is_replaced_at_once(webhook):
     new = webhook.rotate_secret(activate_at=timezone.now() + DAY)
 
     assert (webhook.secret, webhook.secret_activates_at) == (new, None)
+
+
+@pytest.fixture
+def unfit(alice, monkeypatch):
+    """A webhook with a secret that its scheme no longer accepts, and a prepared one that it does."""
+    webhook = make_webhook(alice, signatures=["standard"])
+    old, new = webhook.secret, webhook.rotate_secret(activate_at=timezone.now() + DAY)
+    problem = StandardSignature.problem_with_key
+    monkeypatch.setattr(
+        StandardSignature, "problem_with_key", lambda self, key: "Too old." if key == old else problem(self, key)
+    )
+    return webhook, new
+
+
+def test_with_an_unfit_secret_events_wait_rather_than_being_signed_by_the_prepared_one(
+    unfit, alice, receiver, deliver, caplog
+):
+    emit_one(alice)
+    transport = receiver(200)
+
+    deliver(transport)
+
+    (delivery,) = deliveries()
+    assert (transport.requests, delivery.state, delivery.entry.attempt) == ([], "pending", 0)
+    assert "The webhook's secret cannot sign by standard: Too old. Rotate the secret." in caplog.text
+
+
+def test_an_unfit_secret_is_replaced_at_once(unfit, alice, receiver, deliver):
+    webhook, _prepared = unfit
+    emit_one(alice)
+    new = webhook.rotate_secret(activate_at=timezone.now() + DAY)
+    transport = receiver(200)
+
+    deliver(transport)
+
+    (request,) = transport.requests
+    assert webhook.secret_activates_at is None
+    assert accepts(StandardSignature(), [new], request)
+
+
+def test_a_scheme_that_a_prepared_secret_does_not_fit_is_refused(webhook):
+    webhook.rotate_secret("a text of sixteen", activate_at=timezone.now() + DAY)
+    webhook.signatures = ["native", "standard"]
+
+    with pytest.raises(ValidationError, match="standard: It needs a secret of the form"):
+        webhook.full_clean()
 
 
 def test_each_step_is_audited(webhook):

@@ -41,6 +41,7 @@ def test_the_code_has_the_headers_of_the_scheme(language: str) -> None:
 
     assert "acme-signature" in code
     assert "acme-before" in code
+    assert "acme-after" in code
     assert "acme-timestamp" in code
     assert "x-webhook" not in code
 
@@ -93,6 +94,8 @@ def test_the_code_for_other_headers_verifies_with_them(language: str, tmp_path: 
 def test_the_function_for_other_headers_reads_them(
     language: str, answers: Callable[..., list[bool]], tmp_path: Path
 ) -> None:
-    signature, timestamp, _event, previous, _next = OwnNames.header_names
+    signature, timestamp, _event, previous, following = OwnNames.header_names
 
-    assert answers(tmp_path, code_in(language, OwnNames()), (timestamp, signature, previous)) == expected()
+    code = code_in(language, OwnNames())
+
+    assert answers(tmp_path, code, (timestamp, signature, previous, following)) == expected()

@@ -478,8 +478,19 @@ def test_during_a_rotation_the_old_public_key_says_until_when_it_is_valid(amina:
     shown = text(amina.get("webhook-code", webhook.pk))
 
     assert "The Python code needs the package <code>cryptography</code>." in shown
-    assert f"{escape(current['key'])}</code></p>" in shown
-    assert f"{escape(old['key'])}</code> (until {moment(old['valid_until'])})" in shown
+    assert f"{escape(current['key'])}</code> (current)</p>" in shown
+    assert f"{escape(old['key'])}</code> (previous, signs until {moment(old['valid_until'])})" in shown
+
+
+def test_a_prepared_public_key_says_when_it_becomes_the_current_one(amina: Customer) -> None:
+    webhook = make_webhook(amina.user, signatures=["standard-ed25519"])
+    webhook.rotate_secret(scheme="standard-ed25519", activate_at=timezone.now() + timedelta(hours=2))
+    prepared, current = Webhook.objects.get(pk=webhook.pk).public_keys
+
+    for page in ("webhook", "webhook-code"):
+        shown = text(amina.get(page, webhook.pk))
+        assert f"(next, current from {moment(prepared['valid_from'])} on)" in shown.partition(prepared["key"])[2][:200]
+        assert "(current)" in shown.partition(current["key"])[2][:200]
 
 
 def test_customers_are_not_told_about_workers_and_their_settings(amina: Customer) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
 from django.contrib import admin
@@ -28,7 +27,7 @@ from ..models.fields import translated
 from ..models.standing import Standing
 from ..operations.registration import create_webhook, update_webhook
 from ..operations.rights import REGISTER_WEBHOOK
-from ..pages.display import MAX_URL, breakable, moment, state_of, until_verified
+from ..pages.display import MAX_URL, breakable, moment, state_of, state_of_key, until_verified
 from ..reasons import code_of
 from . import webhook_page
 from .actions import MAX_CRUMB
@@ -205,8 +204,8 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookActions, Expo
 
     @admin.display(description=_("public keys"))
     def public_keys(self, webhook: Webhook) -> SafeString:
-        lines = [(key["scheme"], key["key"], _until(key["valid_until"])) for key in webhook.public_keys]
-        return format_html_join(SafeString("<br>"), "{}: <code>{}</code>{}", lines)
+        lines = [(key["scheme"], key["key"], state_of_key(key)) for key in webhook.public_keys]
+        return format_html_join(SafeString("<br>"), "{}: <code>{}</code> ({})", lines)
 
     previous_secret_until = time_of("previous_secret_until", _("old secret expires"))
 
@@ -338,8 +337,3 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookActions, Expo
             return HttpResponse(format_html('<span class="webhooks-bad">{}</span>', translated(str(error))))
         allowed = gettext("This URL is allowed. It is verified after you save it.")
         return HttpResponse(format_html('<span class="webhooks-good">{}</span>', allowed))
-
-
-def _until(at: datetime | None) -> SafeString | str:
-    """Return the end of a replaced key's validity; "" for the current one."""
-    return format_html(" ({})", format_html(gettext("until {time}"), time=moment(at))) if at else ""

@@ -157,6 +157,7 @@ def _webhook(name: str, condition: dict[str, Any] | None) -> dict[str, Any]:
             {
                 "scheme": "standard-ed25519",
                 "key": "whpk_LNTsQeE1u5qQzxRPB4k3RxFi0QyHEFGcoTSk0WVt4ps=",
+                "state": "current",
                 "valid_from": None,
                 "valid_until": None,
             }

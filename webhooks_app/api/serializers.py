@@ -52,8 +52,11 @@ AUDIT_NAMES = {"event_types": "events", "header_fingerprints": "headers"}
 class PublicKeySerializer(serializers.Serializer[Any]):
     scheme = serializers.CharField()
     key = serializers.CharField()
+    state = serializers.CharField(
+        help_text="`current` signs now, `next` is prepared and signs as well, `previous` signs until `valid_until`.",
+    )
     valid_from = MomentField(allow_null=True, help_text="Activation of a prepared key; null for others.")
-    valid_until = MomentField(allow_null=True, help_text="Null for the newest key.")
+    valid_until = MomentField(allow_null=True, help_text="End of the overlap; null for the newest key.")
 
 
 class HealthSerializer(serializers.Serializer[Any]):
@@ -132,7 +135,7 @@ class WebhookSerializer(serializers.Serializer[Webhook]):
     order = serializers.ChoiceField(choices=Order.choices)
     recovery = serializers.ChoiceField(choices=Recovery.choices)
     public_keys = PublicKeySerializer(
-        many=True, help_text="Keys that verify asymmetric signatures; two per scheme during the overlap of a rotation."
+        many=True, help_text="Keys that verify asymmetric signatures; two per scheme during a rotation."
     )
     previous_secret_until = serializers.SerializerMethodField(
         help_text="End of the overlap, in which the previous secret signs as well; null if there is none."

@@ -66,7 +66,7 @@ def check_stored_secrets(*, databases: Sequence[str] | None = None, **kwargs: An
     if using not in (databases or ()) or not _has_table(using):
         return []
     try:
-        unreadable = [webhook_id for webhook_id, token in _sample(using).items() if not _is_readable(token)]
+        unreadable = sorted({webhook_id for webhook_id, token in _sample(using) if not _is_readable(token)})
     except (ImproperlyConfigured, TypeError):
         unreadable = []  # Another check reports the invalid setting.
     if not unreadable:
@@ -95,10 +95,11 @@ def _has_table(using: str) -> bool:
         return Webhook._meta.db_table in connection.introspection.table_names(cursor)
 
 
-def _sample(using: str) -> dict[str, str]:
-    keys = SigningKey.objects.using(using).current().filter(webhook__deleted_at=None)
+def _sample(using: str) -> set[tuple[str, str]]:
+    """Return webhooks with an encrypted key of theirs."""
+    keys = SigningKey.objects.using(using).necessary().filter(webhook__deleted_at=None)
     found = keys.values_list("webhook_id", "encrypted_key")
-    return {**dict(found.order_by("pk")[:SAMPLED_ROWS]), **dict(found.order_by("-pk")[:SAMPLED_ROWS])}
+    return {*found.order_by("pk")[:SAMPLED_ROWS], *found.order_by("-pk")[:SAMPLED_ROWS]}
 
 
 def _is_readable(token: str) -> bool:

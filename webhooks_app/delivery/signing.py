@@ -105,13 +105,14 @@ def _step(webhook_id: str, name: str, stored: Sequence[LaneKey]) -> SigningStep:
     newest = next((key for key in keys if key.valid_until is None), None)
     is_prepared = newest is not None and newest.signs_from is not None and newest.signs_from > timezone.now()
     # Until the activation, the key that is to be replaced is as necessary as a current one.
-    current = [decrypt(key.token) for key in keys if key.valid_until is None or is_prepared][:1]
-    if not current:
+    necessary = [decrypt(key.token) for key in keys if key.valid_until is None or is_prepared]
+    if not necessary:
         raise SecretUnreadableError(f"The webhook has no key for the signature scheme {name}. Rotate it.")
-    if problem := scheme.problem_with_key(current[0]):
-        raise SecretUnreadableError(f"The webhook's secret cannot sign by {name}: {problem} Rotate the secret.")
-    opened = [(current[0], None), *_previous(webhook_id, scheme, keys)]
-    only = () if len(opened) > 1 else (current[0],)
+    for key in necessary:
+        if problem := scheme.problem_with_key(key):
+            raise SecretUnreadableError(f"The webhook's secret cannot sign by {name}: {problem} Rotate the secret.")
+    opened = [(necessary[0], None), *_previous(webhook_id, scheme, keys)]
+    only = () if len(opened) > 1 else (necessary[0],)
     return SigningStep(scheme, tuple(opened), only, newest.signs_from if newest else None)
 
 

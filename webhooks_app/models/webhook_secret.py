@@ -32,8 +32,13 @@ SECRET = NativeSignature.name
 
 
 class SigningKeyQuerySet(BaseQuerySet["SigningKey"]):
-    def current(self) -> Self:
-        return self.filter(valid_until=None)
+    def necessary(self) -> Self:
+        """Return the keys without which nothing can be sent: the newest, and the one that a prepared key will replace.
+
+        A replaced key that only signs for an overlap is not among them.
+        """
+        same = self.model._default_manager.filter(webhook=models.OuterRef("webhook"), scheme=models.OuterRef("scheme"))
+        return self.filter(models.Q(valid_until=None) | models.Exists(same.filter(signs_from__gt=UtcNow())))
 
     def of_scheme(self, scheme: str) -> Self:
         return self.filter(scheme=scheme)
@@ -45,6 +50,20 @@ class SigningKeyQuerySet(BaseQuerySet["SigningKey"]):
     def delete_expired(self) -> int:
         """Delete the keys after their overlap. Return their number."""
         return self.filter(valid_until__lte=UtcNow()).delete()[0]
+
+
+class KeyState(models.TextChoices):
+    """What a key signs: the named headers, or those for receivers that have another key, before or after."""
+
+    NEXT = "next", _("next")
+    CURRENT = "current", _("current")
+    PREVIOUS = "previous", _("previous")
+
+    @classmethod
+    def of(cls, key: SigningKey, *, is_current: bool) -> KeyState:
+        if key.is_prepared_at():
+            return cls.NEXT
+        return cls.CURRENT if is_current else cls.PREVIOUS
 
 
 class SigningKey(BaseModel):
@@ -201,12 +220,17 @@ class SigningSecret(Audited):
 
     @property
     def public_keys(self) -> list[dict[str, Any]]:
-        """The public keys of the selected schemes, newest first: scheme, key, activation, and end of validity."""
+        """The public keys of the selected schemes, newest first: scheme, key, state, activation, and end of validity.
+
+        The state is a value of ``KeyState``.
+        """
         schemes = {scheme.key_scheme: scheme for scheme in self.schemes if scheme.is_asymmetric}
+        current = {key.pk for scheme in schemes if (key := self.current_key(scheme))}
         return [
             {
                 "scheme": key.scheme,
                 "key": schemes[key.scheme].verification_key(key.key),
+                "state": KeyState.of(key, is_current=key.pk in current),
                 "valid_from": key.signs_from if key.is_prepared_at() else None,
                 "valid_until": key.valid_until,
             }
@@ -246,7 +270,7 @@ class SigningSecret(Audited):
         Until ``activate_at`` the new key is prepared: the current one goes on signing the named headers. After that,
         the replaced key also signs for the time of ``overlap``, by default a setting. Older and prepared keys stop
         signing immediately. Passing the current key replaces nothing and withdraws a prepared one, so that requests
-        can be repeated safely. A key that cannot be decrypted is replaced at once and without an overlap.
+        can be repeated safely. A key that cannot sign is replaced at once and without an overlap.
 
         Raise ValidationError for a key, an overlap, an activation or a scheme that is not permitted.
         """
@@ -314,10 +338,10 @@ class SigningSecret(Audited):
     ) -> str:
         keys = self.signing_keys.of_scheme(new.scheme)
         before, prepared = self.previous_key(new.scheme), self.prepared_key(new.scheme)
-        is_readable = replaced is not None and bool(replaced.readable_key)
-        if is_readable and activate_at is not None and activate_at > timezone.now():
+        can_sign = replaced is not None and bool(replaced.readable_key) and not self._problem_with(replaced)
+        if can_sign and activate_at is not None and activate_at > timezone.now():
             new.signs_from = activate_at
-        is_kept = is_readable and (bool(overlap) or new.signs_from is not None)
+        is_kept = can_sign and (bool(overlap) or new.signs_from is not None)
         keys.exclude(pk=replaced.pk if replaced is not None and is_kept else None).delete()
         # The engine compares the overlap with the database's clock.
         keys.update(signs_from=None, valid_until=new.signs_from + overlap if new.signs_from else UtcNow() + overlap)
@@ -402,11 +426,17 @@ class SigningSecret(Audited):
                 code="unknown_signature",
                 params={"names": ", ".join(unknown)[:200], "known": ", ".join(known)},
             )
+        for scheme in dict.fromkeys(scheme.key_scheme for scheme in self.schemes):
+            for key in (self.current_key(scheme), self.prepared_key(scheme)):
+                if key is not None and key.readable_key and (problem := self._problem_with(key)):
+                    raise ValidationError(f"{problem} {self._hint()}", code="unfit_secret")
+
+    def _problem_with(self, key: SigningKey) -> str:
+        """Return why one of the selected schemes cannot sign with a readable key of theirs; "" if all can."""
         for scheme in self.schemes:
-            key = self.current_key(scheme.key_scheme)
-            problem = scheme.problem_with_key(key.readable_key) if key is not None and key.readable_key else ""
-            if problem:
-                raise ValidationError(f"{scheme.name}: {gettext(problem)} {self._hint()}", code="unfit_secret")
+            if scheme.key_scheme == key.scheme and (problem := scheme.problem_with_key(key.key)):
+                return f"{scheme.name}: {gettext(problem)}"
+        return ""
 
     def _hint(self) -> str:
         if self._state.adding:

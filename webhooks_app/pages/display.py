@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -23,6 +23,7 @@ from ..models import Delivery, DeliveryAttempt, Webhook
 from ..models.disclosure import UNREACHABLE
 from ..models.fields import translated
 from ..models.hold import SILENT, Hold, HoldReason, holds_of
+from ..models.webhook_secret import KeyState
 from ..replays.missed import delivered_instead
 
 MAX_REASON = 80
@@ -104,6 +105,15 @@ def moment(at: datetime, text: str = "") -> SafeString:
 def as_text(sentence: SafeString | str) -> str:
     """Return a sentence without its markup."""
     return html.unescape(strip_tags(sentence)) if isinstance(sentence, SafeString) else str(sentence)
+
+
+def state_of_key(key: Mapping[str, Any]) -> SafeString | str:
+    """Return what one of the ``public_keys`` of a webhook signs, and until when."""
+    if key["state"] == KeyState.NEXT:
+        return format_html(gettext("next, current from {time} on"), time=moment(key["valid_from"]))
+    if key["state"] == KeyState.PREVIOUS:
+        return format_html(gettext("previous, signs until {time}"), time=moment(key["valid_until"]))
+    return str(KeyState.CURRENT.label)
 
 
 def distance(at: datetime) -> str:
