@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 from django.conf import settings
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
@@ -36,6 +38,37 @@ def test_resolved_and_ignored_problems_are_hidden_until_chosen(superuser: Page, 
     assert set(listed(superuser)) == {by_state[State.OPEN], by_state[State.ACKNOWLEDGED]}
     assert listed(superuser, state="all") == sorted(by_state.values(), reverse=True)
     assert listed(superuser, state="ignored") == [by_state[State.IGNORED]]
+
+
+def test_the_health_of_the_webhook_is_beside_each_problem(superuser: Page, webhook: Webhook, new_webhook: Any) -> None:
+    """In the same words as on the page of the webhook, with the same number of queries for more problems."""
+    since = timezone.now() - timedelta(minutes=5)
+    refused = {"refused_since": since, "refused_at": since, "refused_count": 40, "refused": {"500": 40}}
+    WebhookHealth.objects.create(webhook=webhook, failing_since=since, **refused)
+    problem = make_problem(webhook, 500)
+    sentence = "The last 40 requests failed, since"
+
+    with CaptureQueriesContext(connection) as of_one:
+        page = superuser.get("problem")
+    for _ in range(3):
+        make_problem(new_webhook(None), 404)
+    with CaptureQueriesContext(connection) as of_four:
+        superuser.get("problem")
+
+    for shown in (page, superuser.get("problem", "change", problem.pk), superuser.get("webhook", "change", webhook.pk)):
+        assert shows(shown, "Failing")
+        assert shows(shown, sentence)
+    assert len(of_four) == len(of_one)
+
+
+def test_a_deleted_webhook_has_no_health(superuser: Page, webhook: Webhook) -> None:
+    problem = make_problem(webhook, 500)
+    webhook.delete()
+
+    page = superuser.get("problem", "change", problem.pk)
+
+    assert page.status_code == 200
+    assert not shows(page, "No requests yet")
 
 
 @pytest.mark.parametrize(

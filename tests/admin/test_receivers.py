@@ -6,9 +6,10 @@ import csv
 import io
 import json
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from django.conf import settings
@@ -19,15 +20,18 @@ from django.urls import reverse
 from django.utils import timezone, translation
 
 from tests.support.reading import breadcrumbs, cells
+from webhooks_app.admin import receiver_order
 from webhooks_app.admin import receivers as receivers_page
-from webhooks_app.admin.receivers import COLUMNS, PER_PAGE
+from webhooks_app.admin.receiver_order import COLUMNS
+from webhooks_app.admin.receivers import PER_PAGE
 from webhooks_app.emission import emit
 from webhooks_app.maintenance.jobs import WEBHOOKS_AT_A_TIME
+from webhooks_app.maintenance.rollups.folding import TalliedWebhook, add_to_rollups, add_up, changing, start_of
 from webhooks_app.maintenance.rollups.reading import Counters
 from webhooks_app.maintenance.rollups.recent import figures, pack
-from webhooks_app.models import AuditEntry, MaintenanceJob, RecentResults, Webhook, WebhookHealth
+from webhooks_app.models import AuditEntry, MaintenanceJob, RecentResults, Rollup, Webhook, WebhookHealth
 from webhooks_app.models.standing import Standing
-from webhooks_app.pages.display import percent
+from webhooks_app.pages.display import moment, percent
 from webhooks_app.protocol.json_data import format_time
 from webhooks_app.reasons import ReasonText
 
@@ -117,6 +121,117 @@ def test_the_figures_are_those_of_the_chosen_period(superuser: Page, webhook: We
 
     assert (of_hour.error_rate, of_hour.finished, of_hour.p50_ms, of_hour.p95_ms) == ("10%", 10, 75, 98)
     assert (of_day.error_rate, of_day.finished, of_week.error_rate, of_week.finished) == ("0.1%", 1000, "", 0)
+
+
+MIDNIGHT = start_of("day", NOW) - timedelta(days=3)
+
+
+@pytest.fixture
+def results_at(new_webhook: Callable[..., Webhook]) -> Callable[..., Webhook]:
+    """Create a webhook with results at a time of the past: at this hour, and hence in this day."""
+
+    def results_at(at: datetime, webhook: Webhook | None = None, **counters: int) -> Webhook:
+        webhook = webhook or new_webhook(None)
+        sums = add_up([TalliedWebhook(webhook.pk, at, counters, 0)], {})
+        with changing("default"):
+            add_to_rollups("default", {key: found for key, found in sums.items() if key[0] == webhook.pk})
+        return webhook
+
+    return results_at
+
+
+def between(since: datetime, until: datetime) -> dict[str, str]:
+    limits = {"seen_after": since, "seen_before": until}
+    return {name: f"{timezone.localtime(at):%Y-%m-%dT%H:%M:%S}" for name, at in limits.items()}
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "expected"),
+    [
+        ("-1 h", "0 h", {}),
+        ("10 h", "11 h", {"at night": 2}),
+        ("10 h", "24 h", {"at night": 2, "at noon": 3}),
+        ("0 h", "24 h", {"at night": 2, "at noon": 3}),
+        ("11 h", "36 h", {"at noon": 3, "next day": 5}),
+        ("-48 h", "48 h", {"at night": 2, "at noon": 3, "next day": 5}),
+        ("-480 h", "1 h", {"at night": 2, "at noon": 3}),
+    ],
+)
+def test_any_interval_can_be_entered(
+    superuser: Page, results_at: Callable[..., Webhook], since: str, until: str, expected: dict[str, int]
+) -> None:
+    """An hour with a part in the interval counts; of more than seven days, each such day of UTC."""
+    at = {"at night": 10, "at noon": 12, "next day": 30}
+    numbers = {"at night": 2, "at noon": 3, "next day": 5}
+    names = {results_at(MIDNIGHT + timedelta(hours=at[name]), given_up=numbers[name]).pk: name for name in at}
+    limits = between(*(MIDNIGHT + timedelta(hours=int(text.split()[0])) for text in (since, until)))
+
+    rows = receivers(superuser, **limits, sort="-lost").context["rows"]
+
+    assert {names[row.webhook.pk]: row.given_up for row in rows if row.given_up} == expected
+    given_up = [row.given_up for row in rows]
+    assert given_up == sorted(given_up, reverse=True)
+
+
+def test_the_worst_of_an_interval_are_first(superuser: Page, results_at: Callable[..., Webhook]) -> None:
+    few = results_at(MIDNIGHT, succeeded_at_once=95, given_up=5, failed_timeout=5)
+    many = results_at(MIDNIGHT, succeeded_at_once=50, failed_http_status=50)
+    none = results_at(MIDNIGHT, succeeded_at_once=100)
+
+    assert listed(superuser, **between(MIDNIGHT, MIDNIGHT + timedelta(hours=1))) == [many.pk, few.pk, none.pk]
+
+
+def test_the_page_says_what_it_counted(superuser: Page, results_at: Callable[..., Webhook]) -> None:
+    webhook = results_at(MIDNIGHT, succeeded_at_once=1)
+    since, until = MIDNIGHT + timedelta(minutes=5), MIDNIGHT + timedelta(minutes=65)
+    page = receivers(superuser, **between(since, until))
+
+    start, end = (moment(MIDNIGHT + timedelta(hours=hours)) for hours in (0, 2))
+    assert shows(page, webhook.url)
+    assert f"Counted from {start} to {end}." in text(page)
+    assert not shows(receivers(superuser), "Counted from")
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "error"),
+    [
+        ("2026-01-02T00:00:00", "2026-01-01T00:00:00", "The end of the period must be later than its beginning."),
+        ("2026-01-02T00:00:00", "2026-04-05T00:00:00", "Enter a period of at most 92 days."),
+    ],
+)
+def test_an_interval_that_is_not_allowed_gets_an_error(
+    superuser: Page, webhook: Webhook, since: str, until: str, error: str
+) -> None:
+    page = receivers(superuser, seen_after=since, seen_before=until)
+
+    assert shows(page, error)
+    assert page.context["rows"] == []
+
+
+def test_an_interval_is_exported(superuser: Page, results_at: Callable[..., Webhook]) -> None:
+    results_at(MIDNIGHT, given_up=4)
+    query = between(MIDNIGHT, MIDNIGHT + timedelta(hours=1))
+
+    (row,) = exported(superuser, urlencode(query))
+
+    assert (row["given_up"], row["period"]) == (
+        4,
+        f"{format_time(MIDNIGHT)}/{format_time(MIDNIGHT + timedelta(hours=1))}",
+    )
+
+
+def test_of_many_webhooks_those_that_lost_events_in_the_interval_are_compared(
+    superuser: Page, results_at: Callable[..., Webhook], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(receiver_order, "MAX_COMPARED", 1)
+    lost = results_at(MIDNIGHT, given_up=4)
+    others = [results_at(MIDNIGHT, succeeded_at_once=number) for number in (3, 7, 5)]
+
+    page = receivers(superuser, sort="-lost", **between(MIDNIGHT, MIDNIGHT + timedelta(hours=1)))
+
+    assert [row.webhook.pk for row in page.context["rows"]] == [lost.pk, *(each.pk for each in reversed(others))]
+    assert [row.finished for row in page.context["rows"]] == [4, 5, 7, 3]
+    assert shows(page, "In this period, the results of 1 webhooks are compared")
 
 
 def test_the_queue_is_counted_now_unless_it_is_too_long(
@@ -284,9 +399,9 @@ def test_many_are_examined_some_at_a_time(
     superuser: Page, new_receiver: Callable[..., Webhook], monkeypatch: pytest.MonkeyPatch, sort: str
 ) -> None:
     made = [new_receiver(superuser.user, given_up=10, failing_since=NOW - timedelta(hours=1)) for _ in range(9)]
-    monkeypatch.setattr(receivers_page, "MAX_CHOSEN", 2)
-    monkeypatch.setattr(receivers_page, "MAX_FAILING", 2)
-    monkeypatch.setattr(receivers_page, "EXAMINED", 2)
+    monkeypatch.setattr(receiver_order, "MAX_CHOSEN", 2)
+    monkeypatch.setattr(receiver_order, "MAX_FAILING", 2)
+    monkeypatch.setattr(receiver_order, "EXAMINED", 2)
 
     for query in ({}, {"state": "failing"}, {"owner": "root"}):
         assert set(listed(superuser, sort=sort, **query)) == {webhook.pk for webhook in made}
@@ -298,8 +413,8 @@ def test_a_page_of_many_is_continued_by_a_link(
     made = [new_receiver(succeeded=20 + number) for number in range(5)]
     for each in made[:4]:
         each.pause()
-    monkeypatch.setattr(receivers_page, "MAX_EXAMINED", 3)
-    monkeypatch.setattr(receivers_page, "EXAMINED", 2)
+    monkeypatch.setattr(receiver_order, "MAX_EXAMINED", 3)
+    monkeypatch.setattr(receiver_order, "EXAMINED", 2)
 
     first = receivers(superuser, state="unused", sort="volume")
     second = superuser.client.get(f"{first.request['PATH_INFO']}?{first.context['further']}")
@@ -315,7 +430,7 @@ def test_an_order_that_does_not_know_all_failing_webhooks_says_so(
     superuser: Page, new_receiver: Callable[..., Webhook], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     longest, long, short = (new_receiver(failing_since=NOW - timedelta(hours=hours)) for hours in (3, 2, 1))
-    monkeypatch.setattr(receivers_page, "MAX_FAILING", 2)
+    monkeypatch.setattr(receiver_order, "MAX_FAILING", 2)
     words = "This order knows the 2 webhooks that have been failing longest."
 
     assert listed(superuser, sort="failing") == [longest.pk, long.pk, short.pk]
@@ -349,6 +464,13 @@ def crowd(superuser: Page) -> None:
         )
         for n, (pk, found) in enumerate(recent.items())
     )
+    Rollup.objects.bulk_create(
+        Rollup(
+            webhook_id=pk, resolution=resolution, start=start, given_up=n % 3, counts={"given_up": n % 3, "ms_100": 50}
+        )
+        for n, pk in enumerate(ids)
+        for resolution, start in (("hour", MIDNIGHT), ("hour", MIDNIGHT + timedelta(hours=24)), ("day", MIDNIGHT))
+    )
     for place, start in enumerate(range(0, len(ids), WEBHOOKS_AT_A_TIME)):
         some = ids[start : start + WEBHOOKS_AT_A_TIME]
         pack("default", place, some, {pk: recent[pk] for pk in some if pk in recent})
@@ -361,6 +483,8 @@ def test_of_10_000_webhooks_a_page_reads_few(superuser: Page) -> None:
     states: list[dict[str, str]] = [{}, *({"state": each.value} for each in Standing)]
     queries = [{"sort": sign + name, "p": p} for name in COLUMNS for sign in ("", "-") for p in ("1", "20")]
     queries += [{"sort": sort, **state} for state in states for sort in ("-errors", "state", "owner")]
+    interval = between(MIDNIGHT, MIDNIGHT + timedelta(hours=30))
+    queries += [{**interval, "sort": sort, **state} for state in states for sort in ("-errors", "p95", "owner")]
 
     read = {str(query): rows_read(partial(listed, superuser, **query)) for query in queries}
 

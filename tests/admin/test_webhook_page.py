@@ -12,6 +12,7 @@ from django.utils import timezone
 from tests.support.reading import cells, named, parsed, refused, words
 from webhooks_app.models import Delivery, Webhook, WebhookHealth
 
+from ..support.rows import make_recovering
 from .conftest import Page, text
 
 LINKS = ["?section=overview", "?section=deliveries", "?section=settings", "?section=verification"]
@@ -74,6 +75,14 @@ def test_the_head_shows_the_last_results_and_when_the_webhook_is_disabled(superu
     assert "Last success" in head
     assert "state__exact=given_up" in head.partition("Last given up")[2]
     assert "unless a delivery succeeds" in head
+
+
+def test_the_head_shows_the_next_recovery_attempt(superuser: Page, webhook: Webhook) -> None:
+    make_recovering(webhook)
+
+    head = head_of(superuser.get("webhook", "change", webhook.pk))
+
+    assert "The next recovery attempt, with the oldest missed event, is" in head
 
 
 def test_the_sections_are_links_that_show_only_their_part(superuser: Page, delivery: Delivery) -> None:

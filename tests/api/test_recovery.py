@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from webhooks_app.models import AuditEntry, Delivery, Webhook
+from webhooks_app.protocol.json_data import format_time
 
-from ..support.rows import EVENT_TYPE, URL, emit_one, end_deliveries, make_webhook
+from ..support.rows import EVENT_TYPE, URL, emit_one, end_deliveries, make_recovering, make_webhook
 
 pytestmark = pytest.mark.django_db
 
@@ -57,6 +58,27 @@ def test_a_host_can_forbid_automatic_recovery(api, alice, settings):
     assert refused.json()["errors"]["recovery"] == ["automatic: not offered. Choose from manual."]
     assert kept["recovery"] == "automatic"
     assert not Webhook.objects.get(pk=webhook.pk).recovers_itself
+
+
+def test_the_health_tells_the_next_recovery_attempt(api, alice):
+    webhook = make_webhook(alice)
+    episode = make_recovering(webhook)
+
+    (listed,) = api.call("GET", "/v1/webhooks").json()["results"]
+    shown = api.call("GET", f"/v1/webhooks/{webhook.pk}").json()
+
+    for each in (listed, shown):
+        assert each["health"]["next_recovery_at"] == format_time(episode.next_step_at)
+        assert each["health"]["recovery_held_by"] == ""
+
+
+def test_the_health_tells_what_holds_the_recovery_back(api, alice):
+    webhook = make_webhook(alice)
+    make_recovering(webhook)
+
+    health = api.call("POST", f"/v1/webhooks/{webhook.pk}/pause").json()["health"]
+
+    assert (health["next_recovery_at"], health["recovery_held_by"]) == (None, "webhook")
 
 
 def test_deliveries_of_events_that_are_still_missed_are_listed(api, alice):

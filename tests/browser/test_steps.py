@@ -199,7 +199,7 @@ def test_the_worst_and_the_slowest_receiver_and_the_accounts_that_were_hit_are_f
 ) -> None:
     with at_the_console(browser, empty_console) as operator:
         starts(operator)
-        operator.follows("Receivers: every webhook with error rate, response times and queue")
+        operator.follows("Receivers: every webhook with its failed requests, response times and queue")
         expect(operator.tab.locator("#content-main tbody th").first).to_contain_text("refusing.example.com")
         assert operator.steps <= 2
         operator.follows("95th percentile (ms)")

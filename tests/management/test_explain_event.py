@@ -10,7 +10,7 @@ from django.core.management.base import CommandError
 
 from webhooks_app.models import Webhook
 
-from ..support.rows import emit_one, make_webhook
+from ..support.rows import emit_one, end_deliveries, make_recovering, make_webhook
 from .conftest import Output
 
 Run = Callable[..., Output]
@@ -25,6 +25,18 @@ def test_each_webhook_has_a_line_with_its_reason(run: Run, owner: Any) -> None:
         f"{sent.pk} sent ({event.deliveries.get().pk}): It was active, and subscribed to the type.",
         f'{filtered.pk} not sent: data.error is "No outline", the filter requires "disk full".',
     ]
+
+
+def test_the_next_recovery_attempt_of_a_failing_receiver_is_told(run: Run, owner: Any) -> None:
+    webhook = make_webhook(owner)
+    event = emit_one(owner)
+    end_deliveries(state="given_up")
+    make_recovering(webhook)
+
+    (line,) = run("explain_event", event.pk).stdout.splitlines()
+
+    assert "Its receiver now: Failing. 1 event was given up since" in line
+    assert line.endswith("The next recovery attempt, with the oldest missed event, is in 4 min.")
 
 
 def test_control_characters_of_an_owner_are_escaped(run: Run, owner: Any) -> None:

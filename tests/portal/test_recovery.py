@@ -10,9 +10,10 @@ from django.utils import timezone
 
 from webhooks_app.models import Delivery, Replay, WebhookHealth
 from webhooks_app.models.health import FailingPeriod
+from webhooks_app.pages.display import moment
 from webhooks_app.replays.runner import advance
 
-from ..support.rows import emit_one, end_deliveries, plan_replay
+from ..support.rows import emit_one, end_deliveries, make_recovering, plan_replay
 from .conftest import Customer
 from .test_webhooks import text
 
@@ -85,3 +86,23 @@ def test_a_recovery_attempt_is_marked(amina: Customer) -> None:
 
     assert "(recovery attempt)" in text(amina.get("deliveries"))
     assert "recovery attempt" in text(amina.get("delivery", amina.delivery.pk))
+
+
+def test_the_page_tells_the_next_recovery_attempt(amina: Customer) -> None:
+    episode = make_recovering(amina.webhook)
+
+    page = text(amina.get("webhook", amina.webhook.pk))
+
+    assert (
+        f"The next recovery attempt, with the oldest missed event, is {moment(episode.next_step_at, 'in 4 min')}."
+        in page
+    )
+
+
+def test_the_page_tells_that_the_recovery_is_held_back(amina: Customer) -> None:
+    make_recovering(amina.webhook)
+    amina.webhook.pause()
+
+    assert "Its automatic recovery is held back until events are sent to it again." in text(
+        amina.get("webhook", amina.webhook.pk)
+    )

@@ -12,6 +12,7 @@ from webhooks_app import emit
 from webhooks_app.models import (
     Delivery,
     DeliveryAttempt,
+    Episode,
     Event,
     EventReference,
     IdempotencyKey,
@@ -19,6 +20,7 @@ from webhooks_app.models import (
     QueueEntry,
     Replay,
     Webhook,
+    WebhookHealth,
 )
 from webhooks_app.operations import replays
 from webhooks_app.operations.actors import ProjectCode
@@ -49,6 +51,16 @@ def make_problem(webhook: Webhook, code: int = 0, **fields: Any) -> Problem:
     seen = {"count": 1, "first_seen_at": now, "last_seen_at": now, "opened_at": now}
     result = "http_status" if code else "timeout"
     return Problem.objects.create(webhook=webhook, **{**seen, "result": result, "code": code, **fields})
+
+
+def make_recovering(webhook: Webhook, **fields: Any) -> Episode:
+    """Create the automatic recovery of a webhook that has failed for two minutes. Its next attempt is in four."""
+    at = timezone.now() - timedelta(minutes=2)
+    failing = {"failing_since": at, "given_up_since": at, "last_given_up_at": at, "given_up_count": 1}
+    WebhookHealth.objects.create(webhook=webhook, missed_from=at, **failing)
+    Webhook.objects.filter(pk=webhook.pk).update(recovery="automatic")
+    due = {"attempts": 1, "next_step_at": at + timedelta(minutes=6)}
+    return Episode.objects.create(webhook=webhook, began_at=at, missed_from=at, failed_at=at, **{**due, **fields})
 
 
 def emit_one(owner: Any, error: str = "No outline") -> Event:

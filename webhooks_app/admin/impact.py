@@ -5,28 +5,25 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
-from typing import Any, Self
+from typing import Any
 from urllib.parse import urlencode
 
 from django import forms
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.core.exceptions import PermissionDenied
-from django.db.models import Sum
 from django.http import HttpRequest
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
-from django.utils import timezone
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from ..maintenance.rollups.folding import start_of
+from ..maintenance.rollups.periods import Period
 from ..maintenance.rollups.reading import Window
-from ..models import DeliveryAttempt, Problem, Rollup, Webhook, WebhookHealth
+from ..models import DeliveryAttempt, Problem, Webhook
 from ..models.problem import UNATTEMPTED, Cause
 from ..owners import owners
 from ..pages.charts import TITLES
-from ..pages.filters import PeriodForm, moment_field
+from ..pages.filters import IntervalForm
 from ..replays.missed import missed_events
 from .display import page_of
 from .filters import PLATFORM, AnswerForm
@@ -36,58 +33,14 @@ from .replays import MAX_RECOVERED, may_replay
 MOST_PROBLEMS = 1000
 """Problems that the page reads, the latest first."""
 
-LONGEST = timedelta(days=7)
-"""The period before an end, if the user has entered no beginning."""
-
 PERIOD_NAMES = {Window.HOUR: "hour", Window.DAY: "day", Window.WEEK: "week"}
 """The periods, with the values of the filter of the list of problems."""
 
 
-class CauseForm(AnswerForm, PeriodForm):
-    seen_after = moment_field(_("From"))
-    seen_before = moment_field(_("To"))
+class CauseForm(AnswerForm, IntervalForm):
     result = forms.ChoiceField(
         label=_("Result"), required=False, choices=[("", _("All")), *DeliveryAttempt.Result.choices[1:]]
     )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Period:
-    """One of the windows until now, or an interval that the user has entered."""
-
-    since: datetime
-    until: datetime | None = None
-    window: Window | None = None
-
-    @classmethod
-    def of(cls, name: str, limits: Mapping[str, Any]) -> Self:
-        since: datetime | None = limits.get("seen_after")
-        until: datetime | None = limits.get("seen_before")
-        if since is None and until is not None:
-            since = until - LONGEST
-        if since is None:
-            window = {each.value: each for each in PERIOD_NAMES}.get(name, Window.HOUR)
-            return cls(since=timezone.now() - window.step * window.steps, window=window)
-        return cls(since=since, until=until)
-
-    @property
-    def query(self) -> dict[str, str]:
-        """The parameters of this page."""
-        if self.window is not None:
-            return {"window": self.window.value}
-        limits = {"seen_after": self.since, "seen_before": self.until}
-        return {name: f"{timezone.localtime(at):%Y-%m-%dT%H:%M:%S}" for name, at in limits.items() if at}
-
-    def given_up(self, webhooks: Sequence[Webhook]) -> dict[Webhook, int]:
-        """Return the number of deliveries to each webhook that were given up, in an interval by whole hours."""
-        if self.window is not None:
-            return {webhook: _given_up_in(self.window, webhook) for webhook in webhooks}
-        rows = Rollup.objects.filter(webhook_id__in=[webhook.pk for webhook in webhooks], given_up__gt=0)
-        rows = rows.filter(resolution=Rollup.Resolution.HOUR, start__gte=start_of("hour", self.since))
-        if self.until is not None:
-            rows = rows.filter(start__lt=self.until)
-        sums = dict(rows.order_by().values_list("webhook_id").annotate(Sum("given_up")))
-        return {webhook: sums.get(webhook.pk, 0) for webhook in webhooks}
 
 
 @dataclass(kw_only=True, slots=True)
@@ -133,7 +86,7 @@ class ImpactPage(OwnedAdmin):
             raise PermissionDenied
         form = CauseForm(request.GET, auto_id="filter-%s")
         data = form.cleaned_data if form.is_valid() else {}
-        period = Period.of(request.GET.get("window", ""), data)
+        period = Period.of(request.GET.get("window", ""), data, PERIOD_NAMES, Window.HOUR)
         wanted = {name: data[name] for name in ("answer", "result") if data.get(name)} if form.is_valid() else None
         causes, has_more = self._failed(request, period, wanted)
         by_account, by_cause = self._hits(request, causes, period, wanted or {})
@@ -214,11 +167,6 @@ class ImpactPage(OwnedAdmin):
         webhooks = [webhook for hit in hits for webhook in hit.webhooks.values()]
         ready = [each.pk for each in webhooks if each.status == Webhook.Status.ACTIVE and not each.is_deleted]
         return ready[:MAX_RECOVERED]
-
-
-def _given_up_in(window: Window, webhook: Webhook) -> int:
-    health = WebhookHealth.of(webhook)
-    return int((health.recent if health else {}).get(window.value, {}).get("given_up", 0))
 
 
 def _of_cause(cause: Cause, period: Period) -> Hit:

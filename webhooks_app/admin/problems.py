@@ -20,19 +20,23 @@ from django.utils.translation import gettext_lazy as _
 from ..models import Problem, Webhook
 from ..models.keyset import WHOLE, Parts
 from ..models.problem import UNRESOLVED
+from ..models.standing import healths_of
 from ..operations import problems, replays
 from ..operations.rights import HANDLE_PROBLEM, REPLAY
 from ..pages.confirmations import PROBLEM
 from ..pages.display import MAX_URL, NO_VALUE, breakable, grouped, moment
 from ..pages.filters import PERIODS, TIMEOUT, limits_of
+from ..pages.health import in_short
 from ..replays.missed import Missed
 from ..replays.planning import MARGIN
 from .actions import ActingAdmin
+from .change_list import KeysetChangeList
 from .display import deliveries_url, link_to, shows_deliveries
 from .export import ExportingAdmin, account_of, shown_account_of
 from .filters import AnswerFilter, OfWebhooksFilter, OwnerOfWebhookFilter, WebhookFilter
 from .impact import ImpactPage
 from .owned import ReadOnlyAdmin, found_owners, manages_all, own_rows
+from .webhook_health import judged
 
 State = Problem.State
 
@@ -98,6 +102,16 @@ class CodeFilter(AnswerFilter):
         return rows.filter(of_code(self.word)) if self.word else rows
 
 
+class ProblemChangeList(KeysetChangeList):
+    """Change list that reads the health of all webhooks of a page at once."""
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        found = healths_of({problem.webhook_id: problem.webhook for problem in self.result_list}.values())
+        for problem in self.result_list:
+            problem.webhook.judged = found[problem.webhook_id]
+
+
 def of_code(word: str) -> Q:
     """Return the condition for the problems with a code such as 503, a class such as 5xx, or ``timeout``."""
     if word == TIMEOUT:
@@ -111,13 +125,14 @@ class ProblemAdmin(ImpactPage, ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
     owner_lookup = "webhook__owner"
     id_lookups = (("prb", "pk"), ("wh", "webhook"))
     search_help_text = _("The ID of a problem (prb_…) or webhook (wh_…), part of a URL, or an account name.")
-    list_display = ("cause", "state_shown", "count_shown", "last_seen", "target", "owner_name", "first_seen")
+    list_display = ("cause", "state_shown", "count_shown", "last_seen", "target", "health", "owner_name", "first_seen")
     exported = {  # noqa: RUF012
         "cause": {"result": "result", "status_code": lambda problem: problem.code or None},
         "state_shown": {"state": "state"},
         "count_shown": {"failed_attempts": "count"},
         "last_seen": {"last_seen_at": "last_seen_at"},
         "target": {"webhook_id": "webhook_id", "url": "webhook.url"},
+        "health": {"health": lambda problem: judged(problem.webhook).standing.value},
         "owner_name": {"account": lambda problem: account_of(problem.webhook)},
         "first_seen": {"first_seen_at": "first_seen_at"},
     }
@@ -129,11 +144,12 @@ class ProblemAdmin(ImpactPage, ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
         WebhookFilter,
         OwnerOfWebhookFilter,
     )
-    list_select_related = ("webhook__owner",)
+    list_select_related = ("webhook__owner", "webhook__health")
     fields = (
         "cause",
         "state_shown",
         "target",
+        "health",
         "owner_name",
         "count_shown",
         ("first_seen", "last_seen"),
@@ -146,7 +162,10 @@ class ProblemAdmin(ImpactPage, ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
     confirmations = PROBLEM
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        return super().get_queryset(request).select_related("webhook__owner")
+        return super().get_queryset(request).select_related("webhook__owner", "webhook__health")
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[KeysetChangeList]:
+        return ProblemChangeList
 
     def matches_text(self, request: HttpRequest, term: str) -> Q:
         return Q(webhook__url__icontains=term) | super().matches_text(request, term)
@@ -187,6 +206,16 @@ class ProblemAdmin(ImpactPage, ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
         url = breakable(Truncator(webhook.url).chars(MAX_URL))
         shown = url if webhook.is_deleted else link_to(webhook, site=self.admin_site.name, text=url)
         return format_html('<span class="webhooks-url" title="{}">{}</span>', webhook.pk, shown)
+
+    @admin.display(description=_("the webhook now"))
+    def health(self, problem: Problem) -> SafeString | str:
+        webhook = problem.webhook
+        if webhook.is_deleted:
+            return NO_VALUE
+        found = judged(webhook)
+        word, sentence = found.standing, in_short(webhook, found)
+        state = format_html('<span class="webhooks-state webhooks-{}">{}</span>', word.tone, word.label)
+        return format_html('{} <span class="webhooks-quiet">{}</span>', state, sentence) if sentence else state
 
     @admin.display(description=_("account"))
     def owner_name(self, problem: Problem) -> str:

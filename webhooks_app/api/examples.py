@@ -141,6 +141,8 @@ def _webhook(name: str, condition: dict[str, Any] | None) -> dict[str, Any]:
             "cause": "",
             "given_up": 0,
             "next_attempt_at": None,
+            "next_recovery_at": None,
+            "recovery_held_by": "",
         },
         "filter": condition,
         "description": "Archive",

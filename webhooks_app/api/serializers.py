@@ -74,6 +74,15 @@ class HealthSerializer(serializers.Serializer[Any]):
     )
     given_up = serializers.IntegerField(help_text="Events given up since the last success.")
     next_attempt_at = MomentField(allow_null=True, help_text="Time of the next retry; null if none is scheduled.")
+    next_recovery_at = MomentField(
+        allow_null=True,
+        help_text="With automatic recovery: time of the next recovery attempt, which sends the oldest missed event. "
+        "Null while other events wait for their retries, and without a failure.",
+    )
+    recovery_held_by = serializers.CharField(
+        help_text="What holds back the automatic recovery: `webhook` while it is paused or stopped, `replay` if the "
+        "replay of the missed events is; empty if nothing does."
+    )
 
     def to_representation(self, instance: Webhook) -> Any:
         rows = getattr(self.parent, "parent", None)

@@ -13,7 +13,7 @@ from ..conf import settings
 from ..database.clock import Clock, following
 from ..database.sql import concerns_rows, kind_of
 from ..models import Delivery, DeliveryAttempt, QueueEntry, QueueLane, Webhook, WebhookHealth
-from ..models.disclosure import reason_of_handshake
+from ..models.disclosure import UNREACHABLE, reason_of_handshake
 from ..models.rollup import (
     BUCKETS_MS,
     CODE,
@@ -280,7 +280,9 @@ def tally(finished: Sequence[Finished]) -> str:
 def _count_refused(counters: MutableMapping[str, int], attempt: AttemptLog, state: State) -> None:
     """Count a failed attempt by its cause. These counts begin anew with each success."""
     is_answer = attempt.result == Result.HTTP_STATUS
-    counters[f"{REFUSED}{attempt.response_status if is_answer else attempt.result}"] += 1
+    cause = attempt.response_status if is_answer else attempt.result
+    # Owners read the commonest of these causes.
+    counters[f"{REFUSED}{UNREACHABLE if attempt.is_masked else cause}"] += 1
     if state is State.GIVEN_UP:
         counters[SINCE_SUCCESS] += 1
 

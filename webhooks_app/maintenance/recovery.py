@@ -22,7 +22,7 @@ from ..database.sql import concerns_rows, upsert, writing
 from ..exceptions import WebhookStateError
 from ..models import Delivery, Episode, Event, QueueEntry, Replay, Webhook
 from ..models.audit import Action, AuditEntry
-from ..models.episode import is_refusing
+from ..models.episode import delay_after, is_halted, is_refusing
 from ..models.webhook import Order, Recovery
 from ..reasons import code_of
 from ..replays.missed import first_missed
@@ -33,9 +33,6 @@ from .rollups.folding import TalliedWebhook
 
 logger = logging.getLogger("webhooks_app.maintenance")
 
-DELAYS = tuple(timedelta(minutes=minutes) for minutes in (1, 5, 15, 30, 60))
-"""The time from a failure to the next recovery attempt, or from one replay to the next. The last one is repeated."""
-
 LATER = timedelta(minutes=1)
 """The time to the next look at something that others change: the webhook's state, its queue, its replays."""
 
@@ -44,9 +41,6 @@ AFTER_ERROR = timedelta(hours=1)
 EPISODES_AT_A_TIME = 200
 
 BUDGET_SECONDS, LEAST_PAUSE_SECONDS = 0.2, 0.05
-
-OWN_PAUSE = "receiver_fails_again"
-"""The code of the reason with which the runner pauses a recovery."""
 
 State = Replay.State
 MOVED = ("missed_from", "failed_at", "succeeded_at", "attempts", "next_step_at")
@@ -95,32 +89,16 @@ class Situation:
     """Whether some of its deliveries are pending."""
 
 
-def delay_after(number: int) -> timedelta:
-    """Return the time before the next recovery attempt, after this number of them."""
-    return DELAYS[min(number, len(DELAYS) - 1)]
-
-
 def decide(situation: Situation, now: datetime, *, keep_for: timedelta) -> Decision:
     """Return the next step of a recovery. ``keep_for`` is for how long it goes on."""
     if not situation.is_wanted or situation.replay == State.CANCELLED:
         return Decision(Step.END)
-    if situation.is_stopped or _is_halted(situation):
+    if situation.is_stopped or is_halted(situation.replay, situation.replay_reason):
         is_over = now - situation.failed_at > keep_for
         return Decision(Step.END) if is_over else Decision(Step.WAIT, now + LATER)
     if situation.is_failing:
         return _while_failing(situation, now)
     return _after_success(situation, now)
-
-
-def _is_halted(situation: Situation) -> bool:
-    """Return True if a person paused the replay, or an error stopped it."""
-    if situation.replay == State.PAUSED:
-        return situation.replay_reason != OWN_PAUSE
-    return situation.replay == State.STOPPED and situation.replay_reason not in WITH_WEBHOOK
-
-
-WITH_WEBHOOK = ("webhook_was_disabled", "verification_failed")
-"""The reasons of replays that were stopped with their webhook."""
 
 
 def _while_failing(situation: Situation, now: datetime) -> Decision:

@@ -2,22 +2,53 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Self
 
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from ..database.clock import now
+from ..reasons import code_of
 from .base import BaseModel, BaseQuerySet
 from .health import WebhookHealth
+from .replay import Replay
 from .webhook import Webhook
+
+DELAYS = tuple(timedelta(minutes=minutes) for minutes in (1, 5, 15, 30, 60))
+"""The time from a failure to the next recovery attempt, or from one replay to the next. The last one is repeated."""
+
+OWN_PAUSE = "receiver_fails_again"
+"""The code of the reason with which the runner pauses a recovery."""
+
+WITH_WEBHOOK = ("webhook_was_disabled", "verification_failed")
+"""The codes of the reasons of replays that were stopped with their webhook."""
+
+
+def delay_after(number: int) -> timedelta:
+    """Return the time before the next recovery attempt, after this number of them."""
+    return DELAYS[min(number, len(DELAYS) - 1)]
+
+
+def is_halted(replay_state: str, reason_code: str) -> bool:
+    """Return True if a person has paused the replay of a recovery, or an error has stopped it."""
+    if replay_state == Replay.State.PAUSED:
+        return reason_code != OWN_PAUSE
+    return replay_state == Replay.State.STOPPED and reason_code not in WITH_WEBHOOK
 
 
 class EpisodeQuerySet(BaseQuerySet["Episode"]):
     def due(self, moment: datetime) -> Self:
         """Return the episodes whose next step is due, the longest waiting first."""
         return self.filter(next_step_at__lte=moment).order_by("next_step_at")
+
+    def with_halted_replay(self) -> set[str]:
+        """Return the webhooks of these episodes whose replay a person has paused, or an error has stopped."""
+        began = dict(self.values_list("pk", "began_at"))
+        replays = Replay.objects.using(self.db).filter(webhook__in=began, recovers_since__in=began.values())
+        rows = replays.order_by("pk").values_list("webhook", "recovers_since", "state", "state_reason")
+        latest = {pk: (state, reason) for pk, since, state, reason in rows if since == began[pk]}
+        return {pk for pk, (state, reason) in latest.items() if is_halted(state, code_of(reason))}
 
     def begin(self, webhook: Webhook) -> None:
         """Start the episode of a locked webhook that is failing while its owner chooses automatic recovery."""
@@ -76,6 +107,12 @@ class Episode(BaseModel):
     def of(cls, webhook_id: str, *, at: datetime, missed_from: datetime) -> Self:
         """Return a new episode that began with a failure at this time."""
         return cls(webhook_id=webhook_id, began_at=at, missed_from=missed_from, failed_at=at, next_step_at=at)
+
+    @property
+    def attempt_due_at(self) -> datetime | None:
+        """The time of the next recovery attempt; None after a success, when a replay follows instead."""
+        due_at = self.failed_at + delay_after(self.attempts)
+        return None if self.succeeded_at is not None else max(due_at, self.next_step_at)
 
     def note_missed(self, at: datetime, missed_from: datetime) -> None:
         """Record events that were given up or cancelled. Recovery attempts begin again after a success."""

@@ -18,6 +18,7 @@ from django.utils.translation import gettext_lazy as _
 from ..conf import policy_of_delivery
 from .delivery import Delivery
 from .disclosure import UNREACHABLE, masks
+from .episode import Episode
 from .health import Thresholds, Trouble, WebhookHealth, is_failing
 from .maintenance import WorkerProcess
 from .order import OrderedEntries
@@ -110,10 +111,25 @@ class Health:
     """The time of the next retry, if one is scheduled."""
     outlook: Outlook | None = None
     """What waits, if the state makes events wait; None in lists, which do not count it."""
+    next_recovery_at: datetime | None = None
+    """The time of the next recovery attempt of a failing webhook with automatic recovery; None while events wait."""
+    recovery_held_by: str = ""
+    """What holds back an automatic recovery: ``webhook`` if it is stopped or paused, ``replay`` if that is halted."""
 
 
-def judged(webhook: Webhook, health: WebhookHealth | None, waiting: Waiting, now: datetime) -> Health:
-    """Return the judgement of a webhook. ``health`` is None before its first result."""
+def judged(
+    webhook: Webhook,
+    health: WebhookHealth | None,
+    waiting: Waiting,
+    now: datetime,
+    *,
+    episode: Episode | None = None,
+    is_halted: bool = False,
+) -> Health:
+    """Return the judgement of a webhook. ``health`` is None before its first result.
+
+    ``episode`` is its automatic recovery, if one has begun, and ``is_halted`` tells whether the replay of it is.
+    """
     health = health or WebhookHealth(webhook=webhook)
     standing = _standing(webhook, health, waiting, now)
     since = {
@@ -130,7 +146,19 @@ def judged(webhook: Webhook, health: WebhookHealth | None, waiting: Waiting, now
         cause=UNREACHABLE if masks(health.cause, is_handshake=False, status=webhook.status) else health.cause,
         given_up=health.given_up_count,
         next_attempt_at=waiting.next_retry_at,
+        **_recovery(webhook, waiting, episode, is_halted=is_halted),
     )
+
+
+def _recovery(webhook: Webhook, waiting: Waiting, episode: Episode | None, *, is_halted: bool) -> dict[str, Any]:
+    if episode is None:
+        return {}
+    if webhook.status != Webhook.Status.ACTIVE or webhook.paused_at is not None:
+        return {"recovery_held_by": "webhook"}
+    if is_halted:
+        return {"recovery_held_by": "replay"}
+    is_busy = waiting.oldest_due_at is not None or waiting.next_retry_at is not None  # these are attempts as well
+    return {} if is_busy else {"next_recovery_at": episode.attempt_due_at}
 
 
 def _standing(webhook: Webhook, health: WebhookHealth, waiting: Waiting, now: datetime) -> Standing:
@@ -223,13 +251,30 @@ def _end(due_at: datetime, attempt: int, max_attempts: int, policy: str) -> date
 
 
 def healths_of(webhooks: Iterable[Webhook], now: datetime | None = None) -> Mapping[str, Health]:
-    """Return the judgement of each of a page's webhooks, which should be loaded with ``health``, with two queries."""
+    """Return the judgement of each of a page's webhooks, which should be loaded with ``health``.
+
+    There are two queries, and two more if any of the webhooks is recovering automatically.
+    """
     now = now or timezone.now()
     rows = list(webhooks)
     if not rows:
         return {}
     waiting = _waiting(rows[0].alias, [row.pk for row in rows if row.status == Webhook.Status.ACTIVE], now)
-    return {row.pk: judged(row, WebhookHealth.of(row), waiting.get(row.pk, Waiting()), now) for row in rows}
+    recovering = [row.pk for row in rows if row.recovers_itself and not row.is_deleted]
+    found = Episode.objects.using(rows[0].alias).filter(pk__in=recovering)
+    episodes = {episode.pk: episode for episode in found} if recovering else {}
+    halted = found.with_halted_replay() if episodes else set()
+    return {
+        row.pk: judged(
+            row,
+            WebhookHealth.of(row),
+            waiting.get(row.pk, Waiting()),
+            now,
+            episode=episodes.get(row.pk),
+            is_halted=row.pk in halted,
+        )
+        for row in rows
+    }
 
 
 def _waiting(using: str, webhook_ids: list[str], now: datetime) -> dict[str, Waiting]:

@@ -52,6 +52,21 @@ class PeriodForm(forms.Form):
                 self.add_error(name, gettext("The end of the period must be later than its beginning."))
 
 
+class IntervalForm(PeriodForm):
+    """A form with an interval of results, for ``Period.of``."""
+
+    seen_after = moment_field(_("From"))
+    seen_before = moment_field(_("To"))
+    longest: timedelta | None = None
+
+    def clean(self) -> None:
+        super().clean()
+        since, until = self.cleaned_data.get("seen_after"), self.cleaned_data.get("seen_before") or timezone.now()
+        if since and self.longest and until - since > self.longest:
+            text = gettext("Enter a period of at most %(number)d days.")
+            self.add_error("seen_after", text % {"number": self.longest.days})
+
+
 def last_answered(word: str) -> Q:
     """Return the condition for deliveries whose last attempt was answered with a status, such as 503 or 5xx.
 

@@ -77,6 +77,7 @@ def sentences(webhook: Webhook, found: Health) -> list[SafeString | str]:
     if found.standing is Standing.PARTLY_FAILING:
         said += _in_common(webhook)
     said += _what_waits(found)
+    said += recovery_in_words(found)
     if health.given_up_since is not None:
         if found.failed_requests or found.standing is not Standing.FAILING:
             said.append(_given_up(health))
@@ -180,8 +181,7 @@ def _what_waits(found: Health) -> Iterator[SafeString | str]:
     if not number:
         return
     shown = f"{MAX_WAITING}+" if number > MAX_WAITING else str(number)
-    is_sent = found.standing in (Standing.FAILING, Standing.RETRYING)
-    if not is_sent or outlook.next_attempt_at is None:
+    if found.standing not in SENT or outlook.next_attempt_at is None:
         yield ngettext("%(number)s event waits.", "%(number)s events wait.", number) % {"number": shown}
         return
     text = ngettext(
@@ -191,6 +191,18 @@ def _what_waits(found: Health) -> Iterator[SafeString | str]:
     if outlook.given_up_at is not None:
         given_up = gettext("If no request succeeds, the first of them is given up on {time}.")
         yield format_html(given_up, time=moment(outlook.given_up_at))
+
+
+def recovery_in_words(found: Health) -> list[SafeString | str]:
+    """Return a sentence about the automatic recovery of a webhook, if one has begun."""
+    if found.recovery_held_by == "webhook":
+        return [gettext("Its automatic recovery is held back until events are sent to it again.")]
+    if found.recovery_held_by:
+        return [gettext("Its automatic recovery is held back: the replay of the missed events is paused or stopped.")]
+    if found.next_recovery_at is not None:
+        text = gettext("The next recovery attempt, with the oldest missed event, is {time}.")
+        return [format_html(text, time=_when(found.next_recovery_at))]
+    return []
 
 
 def _when(at: datetime) -> SafeString:

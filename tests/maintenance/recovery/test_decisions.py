@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from webhooks_app.maintenance.recovery import LATER, Decision, Situation, Step, decide, delay_after
+from webhooks_app.maintenance.recovery import LATER, Decision, Situation, Step, decide
+from webhooks_app.models.episode import delay_after
 from webhooks_app.replays.runner import width_of_recovery
 
 NOW = datetime(2026, 3, 5, 14, 30, tzinfo=UTC)

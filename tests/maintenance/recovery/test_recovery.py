@@ -10,6 +10,7 @@ import pytest
 
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.models import AuditEntry, Delivery, Event, QueueEntry, Replay, Webhook
+from webhooks_app.models.standing import health_of
 from webhooks_app.operations import lifecycle, replays
 from webhooks_app.operations.actors import PROJECT, ProjectCode
 from webhooks_app.operations.registration import update_webhook
@@ -101,6 +102,54 @@ def test_pending_deliveries_are_attempts_enough(outage):
         outage.wait(30)
 
     assert outage.attempts == []
+
+
+def told(outage):
+    return health_of(Webhook.objects.get(), outage.clock())
+
+
+def test_the_health_of_the_webhook_tells_when_each_attempt_follows(outage):
+    outage.emit()
+    outage.work()
+    promised = []
+    for _ in range(4):
+        promised.append(told(outage).next_recovery_at)
+        outage.wait((promised[-1] - outage.clock()) / timedelta(minutes=1))
+
+    assert [round((made - at).total_seconds()) for made, at in zip(outage.attempts, promised, strict=True)] == [0] * 4
+
+
+def test_no_recovery_attempt_is_promised_while_events_wait_for_retries(outage):
+    outage.emit()
+    outage.work()
+    outage.emit()
+    QueueEntry.objects.update(due_at=outage.clock() + timedelta(hours=5), attempt=1)
+
+    assert (told(outage).next_recovery_at, told(outage).recovery_held_by) == (None, "")
+
+
+@pytest.mark.parametrize("stop", ["pause", "disable"])
+def test_the_recovery_of_a_stopped_webhook_is_held_back(outage, stop):
+    outage.emit(2)
+    outage.work()
+    getattr(lifecycle, stop)(outage.webhook, actor=PROJECT)
+
+    assert (told(outage).next_recovery_at, told(outage).recovery_held_by) == (None, "webhook")
+
+
+def test_a_recovery_is_held_back_while_a_person_pauses_its_replay(outage):
+    outage.emit(3)
+    outage.work()
+    outage.answer(200)
+    while not outage.replays:
+        outage.clock.advance(60)
+        outage.deliver()
+        outage.run_jobs(replays=False)
+    assert told(outage).recovery_held_by == ""
+
+    replays.pause(outage.replays[0], actor=PROJECT)
+
+    assert (told(outage).next_recovery_at, told(outage).recovery_held_by) == (None, "replay")
 
 
 @pytest.mark.parametrize("stop", ["pause", "disable"])

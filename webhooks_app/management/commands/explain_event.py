@@ -9,7 +9,7 @@ from django.core.management.base import CommandError, CommandParser
 from ...models import Event
 from ...models.standing import Health, healths_of
 from ...pages.display import as_text
-from ...pages.health import in_short
+from ...pages.health import in_short, recovery_in_words
 from ...routing.admission import is_routed
 from ...routing.report import Decision, decide
 from ..base import WebhooksCommand, printable
@@ -40,6 +40,6 @@ class Command(WebhooksCommand):
 
 def _described(decision: Decision, health: Health) -> str:
     sent = f"sent ({decision.delivery.pk})" if decision.delivery else "not sent"
-    now = as_text(in_short(decision.webhook, health))
+    now = " ".join(map(as_text, filter(None, [in_short(decision.webhook, health), *recovery_in_words(health)])))
     receiver = f" Its receiver now: {health.standing.label}. {now}" if health.standing.tone in ("bad", "late") else ""
     return printable(f"{decision.webhook.pk} {sent}: {decision.explanation}{receiver.rstrip()}")
