@@ -13,7 +13,7 @@ from django.test import RequestFactory
 from django.urls import reverse
 from django.utils.http import urlencode
 
-from webhooks_app.admin.receivers import COLUMNS
+from webhooks_app.admin.receiver_order import COLUMNS
 from webhooks_app.admin.sidebar import PageAdmin
 from webhooks_app.api.routers import ApiRouter
 from webhooks_app.event_types import registry

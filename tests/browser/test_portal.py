@@ -13,13 +13,14 @@ from playwright.sync_api import Page as Tab
 from webhooks_app.models import Delivery, Webhook
 from webhooks_app.operations.actors import PROJECT
 from webhooks_app.operations.lifecycle import start_verification
+from webhooks_app.operations.registration import update_webhook
 from webhooks_app.portal import catalogue, portal_url, urls
 
 from ..portal.conftest import Customer, make_customer
 from ..portal.hostile import SCRIPT, make_hostile
 from ..portal.test_routes import ELSEWHERE, ROUTES, names, path_of, paths_of
 from ..support.rows import EVENT_TYPE, make_webhook
-from .conftest import Login, new_session
+from .conftest import Login, Receiver, new_session
 from .inspection import Look, keep_picture, looking, problems_of
 
 pytestmark = [pytest.mark.only_on("sqlite"), pytest.mark.timeout(300)]
@@ -134,6 +135,28 @@ def test_an_open_page_shows_one_moment(browser: Browser, live_server: Any, custo
         assert not tab.get_by_text("Not verified yet").is_visible()
         tab.evaluate("document.activeElement.blur()")
         expect(tab.get_by_role("link", name="Verify")).to_have_count(0, timeout=20_000)
+
+
+@pytest.mark.usefixtures("worker")
+def test_both_urls_are_shown_until_the_new_one_is_verified(
+    browser: Browser, live_server: Any, customer: Customer, receiver: Receiver
+) -> None:
+    receiver.may_answer.clear()
+    webhook = make_webhook(customer.user, EVENT_TYPE)
+    new = f"{receiver.url}new"
+    update_webhook(webhook, actor=PROJECT, url=new)
+    with browser.new_context(locale="en") as context:
+        context.add_cookies([Login(address=live_server.url, session=new_session(customer.user)).cookie])  # type: ignore[list-item]
+        tab = context.new_page()
+        tab.goto(live_server.url + customer.url("webhook", webhook.pk))
+        both = tab.get_by_text(f"until {new} is verified")
+        expect(both).to_have_count(2)
+
+        receiver.may_answer.set()
+
+        expect(tab.get_by_text("Verified: the URL returned the challenge")).to_be_visible()
+        assert tab.get_by_text(new, exact=True).is_visible()
+        assert both.count() == 0
 
 
 def test_times_are_in_the_zone_of_the_browser_from_the_second_page_on(

@@ -237,7 +237,7 @@ def _changed(query: QueryDict, **changes: Any) -> str:
 
 
 def _period(query: QueryDict, form: ReceiversForm) -> Period:
-    return Period.of(query["window"], form.cleaned_data if form.is_valid() else {}, SPANS, Window.DAY)
+    return Period.of(str(query["window"]), form.cleaned_data if form.is_valid() else {}, SPANS, Window.DAY)
 
 
 def _page(query: QueryDict) -> int:
