@@ -142,6 +142,7 @@ def test_both_urls_are_shown_until_the_new_one_is_verified(
     browser: Browser, live_server: Any, customer: Customer, receiver: Receiver
 ) -> None:
     receiver.may_answer.clear()
+    receiver.secrets = ()
     webhook = make_webhook(customer.user, EVENT_TYPE)
     new = f"{receiver.url}new"
     update_webhook(webhook, actor=PROJECT, url=new)

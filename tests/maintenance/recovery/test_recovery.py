@@ -147,6 +147,7 @@ def test_a_recovery_is_held_back_while_a_person_pauses_its_replay(outage):
         outage.run_jobs(replays=False)
     assert told(outage).recovery_held_by == ""
 
+    Replay.objects.update(state="running")
     replays.pause(outage.replays[0], actor=PROJECT)
 
     assert (told(outage).next_recovery_at, told(outage).recovery_held_by) == (None, "replay")
