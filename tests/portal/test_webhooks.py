@@ -15,7 +15,7 @@ from django.utils.html import escape
 from tests.support.reading import named
 from webhooks_app import emit
 from webhooks_app.maintenance.jobs import fold_tallies
-from webhooks_app.models import AuditEntry, Delivery, Webhook, WebhookHealth
+from webhooks_app.models import AuditEntry, Delivery, QueueEntry, Webhook, WebhookHealth
 from webhooks_app.models.audit import Via
 from webhooks_app.models.lane import QueueLane
 from webhooks_app.pages.display import moment
@@ -26,6 +26,8 @@ from .conftest import Customer
 
 pytestmark = pytest.mark.django_db
 
+FUTURE = timezone.now() + timedelta(hours=5)
+SOON = moment(FUTURE, "in 5 h")
 NEW = {"url": "http://127.0.0.1:9000/new", "event_types": ["file.deleted"], "description": "Archive"}
 
 
@@ -400,6 +402,28 @@ def test_the_overview_names_what_needs_attention(amina: Customer) -> None:
     assert "Healthy" in well
     assert "1 webhook needs attention." in ill
     assert "Too many failures." in ill
+
+
+@pytest.mark.parametrize(
+    ("health", "entry", "sentence"),
+    [
+        ({}, {}, "2 events wait."),
+        (
+            {"trouble": "partly"},
+            {"attempt": 1, "due_at": FUTURE},
+            f"2 events wait; the next attempt is {SOON}.",
+        ),
+    ],
+    ids=["delayed", "partly failing"],
+)
+def test_a_webhook_says_how_many_events_wait(
+    amina: Customer, health: dict[str, Any], entry: dict[str, Any], sentence: str
+) -> None:
+    emit_one(amina.user)
+    QueueEntry.objects.update(**{"due_at": timezone.now() - timedelta(minutes=5), **entry})
+    WebhookHealth.objects.create(webhook=amina.webhook, last_success_at=timezone.now(), **health)
+
+    assert sentence in text(amina.get("webhook", amina.webhook.pk))
 
 
 def test_a_failing_webhook_says_why(amina: Customer) -> None:
