@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,11 +16,12 @@ from webhooks_app.operations.actors import PROJECT
 from webhooks_app.operations.lifecycle import start_verification
 from webhooks_app.operations.registration import update_webhook
 from webhooks_app.portal import catalogue, portal_url, urls
+from webhooks_app.receiver.local import Answers
 
 from ..portal.conftest import Customer, make_customer
 from ..portal.hostile import SCRIPT, make_hostile
 from ..portal.test_routes import ELSEWHERE, ROUTES, names, path_of, paths_of
-from ..support.rows import EVENT_TYPE, make_webhook
+from ..support.rows import EVENT_TYPE, emit_one, make_webhook
 from .conftest import Login, Receiver, new_session
 from .inspection import Look, keep_picture, looking, problems_of
 
@@ -158,6 +160,23 @@ def test_both_urls_are_shown_until_the_new_one_is_verified(
         expect(tab.get_by_text("Verified: the URL returned the challenge")).to_be_visible()
         assert tab.get_by_text(new, exact=True).is_visible()
         assert both.count() == 0
+
+
+@pytest.mark.usefixtures("worker")
+def test_an_open_page_needs_no_link_to_refresh_it(
+    browser: Browser, live_server: Any, customer: Customer, receiver: Receiver
+) -> None:
+    receiver.answers = Answers(statuses=(500,))
+    webhook = make_webhook(customer.user, EVENT_TYPE, url=f"{receiver.url}hook")
+    emit_one(customer.user)
+    with browser.new_context(locale="en") as context:
+        context.add_cookies([Login(address=live_server.url, session=new_session(customer.user)).cookie])  # type: ignore[list-item]
+        tab = context.new_page()
+        tab.goto(live_server.url + customer.url("webhook", webhook.pk))
+
+        expect(tab.get_by_text(re.compile(r"The last \d requests failed"))).to_be_visible()
+
+        assert tab.get_by_role("link", name="Refresh").is_hidden()
 
 
 def test_times_are_in_the_zone_of_the_browser_from_the_second_page_on(

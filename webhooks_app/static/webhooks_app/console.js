@@ -111,6 +111,12 @@ function keepPageLive(page) {
         replaceContent(part, found.innerHTML);
       }
     }
+    hideRefresh();
+  }
+
+  // Links for browsers without scripts.
+  function hideRefresh() {
+    page.querySelectorAll(".webhooks-refresh").forEach((refresh) => { refresh.hidden = true; });
   }
 
   function next() {
@@ -119,7 +125,7 @@ function keepPageLive(page) {
     window.setTimeout(poll, pause);
   }
 
-  page.querySelectorAll(".webhooks-refresh").forEach((refresh) => { refresh.hidden = true; });
+  hideRefresh();
   next();
 }
 
