@@ -64,8 +64,11 @@ STOPPED = {
 }
 
 
-WAITING = (Standing.FAILING, Standing.RETRYING, Standing.PAUSED, Standing.UNVERIFIED)
-"""The states in which events wait for the receiver or its owner."""
+WAITING = (
+    *(Standing.FAILING, Standing.PARTLY_FAILING, Standing.RETRYING, Standing.DELAYED, Standing.HELD_BACK),
+    *(Standing.PAUSED, Standing.UNVERIFIED),
+)
+"""The states in which events wait for the receiver, its owner or a worker."""
 
 MAX_WAITING = 1000
 """The most waiting events that are counted."""

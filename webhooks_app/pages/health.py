@@ -21,6 +21,9 @@ from .display import in_time, moment, result_in_words
 
 NOTHING = timedelta(0)
 
+SENT = (Standing.FAILING, Standing.PARTLY_FAILING, Standing.RETRYING)
+"""The states in which events that wait are sent at their next attempt."""
+
 MAX_LATEST = 10
 """Lost deliveries among which a page looks for what they have in common."""
 
