@@ -21,9 +21,9 @@ from django.db.models import F
 from webhooks_app import registry
 from webhooks_app.database.clock import following
 from webhooks_app.maintenance.health import take_in
-from webhooks_app.maintenance.recovery import DELAYS
 from webhooks_app.maintenance.rollups.folding import fold
 from webhooks_app.models import Delivery, Episode, QueueEntry, Replay, Tally, Webhook
+from webhooks_app.models.episode import DELAYS
 from webhooks_app.protocol.ids import milliseconds_of
 
 from .. import backlog, receivers, rows, workers

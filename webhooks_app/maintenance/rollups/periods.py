@@ -37,7 +37,7 @@ MOST_FAILED = 300
 """Roll-ups with given-up deliveries that are read of each of the (at most three) spans of an interval, the latest, to
 find the webhooks to compare first."""
 
-WEBHOOKS_AT_A_TIME = 100
+SUMMED_AT_A_TIME = 100
 
 
 class Span(NamedTuple):
@@ -153,7 +153,7 @@ class Period:
         """Return the figures in an interval of the first of these webhooks, as many as ``MOST_SUMMED`` rows reach."""
         ids, left = iter(webhook_ids), MOST_SUMMED
         found: dict[str, Mapping[str, Any]] = {}
-        while some := list(islice(ids, min(WEBHOOKS_AT_A_TIME, left // self._rows_per_webhook))):
+        while some := list(islice(ids, min(SUMMED_AT_A_TIME, left // self._rows_per_webhook))):
             figures_of, read = self._summed_up(some)
             found |= figures_of
             left -= read
