@@ -311,7 +311,7 @@ def test_held_deliveries_are_counted_as_held_and_do_not_wake_workers(alice):
 
 
 def test_a_webhook_with_many_costly_events_does_not_delay_another(alice, bob, numbers_type, monkeypatch):
-    monkeypatch.setattr("webhooks_app.maintenance.filtering.BUDGET_SECONDS", 0.0)
+    monkeypatch.setattr("webhooks_app.maintenance.filtering.FILTERING_SECONDS", 0.0)
     costing, cheap = (make_webhook(owner, numbers_type, filter=costly()) for owner in (alice, bob))
     for _ in range(3):
         emit(numbers_type, {"numbers": list(range(MANY))}, owner=alice)

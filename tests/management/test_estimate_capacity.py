@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 from django.core.management.base import CommandError
 
-from webhooks_app.management.commands.estimate_capacity import Load, Policy, plan
+from webhooks_app.management.commands.estimate_capacity import ExpectedLoad, Policy, plan
 
 from ..support.commands import Output
 
 Run = Callable[..., Output]
 
-LOAD = Load(events_per_second=100, webhooks_per_event=3, latency_seconds=0.5)
+LOAD = ExpectedLoad(events_per_second=100, webhooks_per_event=3, latency_seconds=0.5)
 POLICY = Policy(
     max_attempts=4,
     retry_notices=True,
@@ -57,7 +57,7 @@ def test_receivers_that_are_all_down_cost_every_attempt() -> None:
         pytest.param(replace(LOAD, events_per_second=10_000), "CPU", id="many events"),
     ],
 )
-def test_the_scarcest_resource_determines_the_processes(load: Load, reason: str) -> None:
+def test_the_scarcest_resource_determines_the_processes(load: ExpectedLoad, reason: str) -> None:
     found = plan(load, POLICY)
 
     assert reason in found.bound_by

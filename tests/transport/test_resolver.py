@@ -11,7 +11,7 @@ import pytest
 from webhooks_app.transport import errors, resolver
 from webhooks_app.transport.resolver import (
     ANSWERS_TO_FORGIVE,
-    MAX_THREADS,
+    MAX_LOOKUPS,
     THREADS,
     DaemonThreads,
     LookupAnswer,
@@ -85,7 +85,7 @@ def hang(names: NameResolver, count: int, *, owner: str = "", domain: str = "{}.
 
 
 def test_hanging_names_use_a_limited_number_of_threads(names: NameResolver, hanging: HangingNames) -> None:
-    for number in range(MAX_THREADS * 2):
+    for number in range(MAX_LOOKUPS * 2):
         names.lookup(f"hang{number}.d{number}.example", 443, f"owner{number}")
     wait_until(lambda: hanging.count() > 0)
     time.sleep(0.2)

@@ -59,7 +59,7 @@ class BodyTooLarge(exceptions.APIException):
     default_detail = "The body is too large."
 
 
-def document(status: int, detail: str = "", errors: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def problem_document(status: int, detail: str = "", errors: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return a problem document; ``errors`` maps fields to lists of messages, as ``_flat`` yields them."""
     problem: dict[str, Any] = {
         "type": "about:blank",
@@ -79,7 +79,7 @@ def problem_response(error: Exception, context: Mapping[str, Any]) -> Response:
     if known is None:
         return _answer_unexpected(error, context)
     set_rollback()
-    problem = document(known.status_code, *_detail_and_errors(known))
+    problem = problem_document(known.status_code, *_detail_and_errors(known))
     if isinstance(known, TooManyRequests):
         problem["limit"] = known.limit
     return Response(
@@ -97,7 +97,7 @@ def not_found(request: HttpRequest, *args: Any, **kwargs: Any) -> JsonResponse:
     with translation.override(LANGUAGE):
         detail = str(exceptions.NotFound.default_detail)
     return JsonResponse(
-        document(HTTPStatus.NOT_FOUND, detail),
+        problem_document(HTTPStatus.NOT_FOUND, detail),
         status=HTTPStatus.NOT_FOUND,
         content_type=MEDIA_TYPE,
         headers={"Content-Language": LANGUAGE},
@@ -172,7 +172,7 @@ def _answer_unexpected(error: Exception, context: Mapping[str, Any]) -> Response
     got_request_exception.send(sender=type(context.get("view")), request=request)
     set_rollback()
     status = HTTPStatus.INTERNAL_SERVER_ERROR
-    response = Response(document(status), status=status, content_type=MEDIA_TYPE)
+    response = Response(problem_document(status), status=status, content_type=MEDIA_TYPE)
     path = getattr(request, "path", "")
     log_response("%s: %s", status.phrase, path, response=response, request=request, exception=error)
     return response

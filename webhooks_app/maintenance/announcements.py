@@ -29,7 +29,7 @@ logger = logging.getLogger("webhooks_app.health")
 AT_A_TIME = 200
 """Number of webhooks or keys for which one run makes announcements of one kind."""
 
-BUDGET_SECONDS = 0.2
+ANNOUNCING_SECONDS = 0.2
 """Maximum duration of announcing failures in one run, so that the other jobs can run."""
 
 UNVERIFIED_AFTER, PAUSED_AFTER = timedelta(days=1), timedelta(days=7)
@@ -72,7 +72,7 @@ def announce_failing(using: str, now: datetime) -> bool:
         except Exception as error:  # A damaged row must not affect other webhooks.
             logger.exception("Webhook %s could not be announced.", webhook_id, extra={"webhook_id": webhook_id})
             problem = problem or error
-        if time.monotonic() - began > BUDGET_SECONDS:
+        if time.monotonic() - began > ANNOUNCING_SECONDS:
             return True
     if problem is not None:
         raise problem

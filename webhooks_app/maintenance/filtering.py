@@ -27,10 +27,10 @@ from ..signals import announce_deliveries
 
 logger = logging.getLogger("webhooks_app.maintenance")
 
-BUDGET_SECONDS = 1.0
+FILTERING_SECONDS = 1.0
 """Duration after which a run evaluates no other event, so that the other jobs can run. A pause as long follows."""
 
-AT_A_TIME = 20
+EVALUATED_AT_A_TIME = 20
 """Deliveries of one webhook before the next webhook has its turn."""
 
 AGAIN_AFTER = timedelta(minutes=5)
@@ -43,8 +43,8 @@ def evaluate_filters(using: str, now: datetime, facts: dict[str, Any]) -> float 
     while webhook_ids := _in_turn(using, now, facts.get("after", "")):
         for webhook_id in webhook_ids:
             facts["after"] = webhook_id
-            _evaluate_some(using, webhook_id, now, ends_at=began + BUDGET_SECONDS)
-            if (spent := time.monotonic() - began) > BUDGET_SECONDS:
+            _evaluate_some(using, webhook_id, now, ends_at=began + FILTERING_SECONDS)
+            if (spent := time.monotonic() - began) > FILTERING_SECONDS:
                 return spent
     return None
 
@@ -75,7 +75,7 @@ def _evaluate_some(using: str, webhook_id: str, now: datetime, *, ends_at: float
         return
     due = entries.filter(filter_at__lte=now).order_by("filter_at", "pk")
     found: dict[FilterResult, list[str]] = {result: [] for result in FilterResult}
-    for delivery_id, event_id in due.values_list("pk", "event")[:AT_A_TIME]:
+    for delivery_id, event_id in due.values_list("pk", "event")[:EVALUATED_AT_A_TIME]:
         found[_evaluated(using, webhook_id, source, event_id)].append(delivery_id)
         if time.monotonic() > ends_at:
             break

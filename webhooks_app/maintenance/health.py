@@ -37,7 +37,7 @@ MOVED = (
 )
 
 
-class Verdict(enum.Enum):
+class Consequence(enum.Enum):
     NONE = "none"
     WARN = "warn"
     DISABLE = "disable"
@@ -69,14 +69,14 @@ class Rule:
     def warns_after(self) -> timedelta:
         return self.after / 2
 
-    def verdict(self, health: WebhookHealth, now: datetime) -> Verdict:
+    def consequence(self, health: WebhookHealth, now: datetime) -> Consequence:
         """Return the action for a webhook. DISABLE can come without an earlier warning."""
         if health.given_up_since is None or not self.is_enough(health):
-            return Verdict.NONE
+            return Consequence.NONE
         age = now - health.given_up_since
         if self.disables and age >= self.after:
-            return Verdict.DISABLE
-        return Verdict.WARN if health.warned_at is None and age >= self.warns_after else Verdict.NONE
+            return Consequence.DISABLE
+        return Consequence.WARN if health.warned_at is None and age >= self.warns_after else Consequence.NONE
 
     def is_enough(self, health: WebhookHealth) -> bool:
         """Return True if the given-up deliveries are too many, over too long a time, for a temporary failure."""
@@ -211,7 +211,7 @@ def watch(using: str, now: datetime) -> None:
     failing = failing.filter(webhook__in=Webhook.objects.using(using).active()).select_related("webhook")
     for health in failing.order_by("given_up_since").readable():
         try:
-            if rule.verdict(health, now) is Verdict.NONE:
+            if rule.consequence(health, now) is Consequence.NONE:
                 continue
             _judge(using, health.webhook_id, rule, now)
         except (OperationalError, InterfaceError):
@@ -237,18 +237,18 @@ def _judge(using: str, webhook_id: str, rule: Rule, now: datetime) -> None:
             # Deliveries cannot succeed during a pause. Only later results may count.
             WebhookHealth.objects.using(using).clear(webhook)
             return
-        verdict = rule.verdict(health, now)
-        if verdict is not Verdict.NONE:
-            _act(verdict, webhook, health, rule, now)
+        consequence = rule.consequence(health, now)
+        if consequence is not Consequence.NONE:
+            _act(consequence, webhook, health, rule, now)
             # Checked last, because a success may be recorded meanwhile.
             if _has_unfolded_success(using, webhook_id):
                 transaction.set_rollback(True, using=using)
 
 
-def _act(verdict: Verdict, webhook: Webhook, health: WebhookHealth, rule: Rule, now: datetime) -> None:
+def _act(consequence: Consequence, webhook: Webhook, health: WebhookHealth, rule: Rule, now: datetime) -> None:
     if health.warned_at is None:
         _warn(webhook, health, rule, now)
-    if verdict is Verdict.DISABLE:
+    if consequence is Consequence.DISABLE:
         _disable(webhook, health, rule, now)
 
 

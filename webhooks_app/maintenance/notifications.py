@@ -34,7 +34,7 @@ from ..signals import webhook_failing, webhook_recovered
 if TYPE_CHECKING:
     from .health import Recovery, Rule
 
-AT_A_TIME = 500
+NOTIFIED_AT_A_TIME = 500
 
 MOST_COUNTED = 10_000
 """Number of waiting events up to which they are counted, because counting reads an index entry for each."""
@@ -147,8 +147,8 @@ def emit_given_up(using: str, delivery_ids: Sequence[str]) -> None:
     if not delivery_ids or not webhooks_for(RoutedEvent(type=DELIVERY_GIVEN_UP.name), using).exists():
         return
     rows = Delivery.objects.using(using).select_related("event", "webhook").defer("event__body").order_by("pk")
-    for first in range(0, len(delivery_ids), AT_A_TIME):
-        some = rows.filter(pk__in=delivery_ids[first : first + AT_A_TIME])
+    for first in range(0, len(delivery_ids), NOTIFIED_AT_A_TIME):
+        some = rows.filter(pk__in=delivery_ids[first : first + NOTIFIED_AT_A_TIME])
         emit_operational(using, list(_given_up(some.readable())))
 
 

@@ -58,7 +58,7 @@ class Mark(NamedTuple):
         return round(self.width / 2, 1)
 
 
-class Lane(NamedTuple):
+class ChartLane(NamedTuple):
     y: int
     name: str
     title: str
@@ -69,7 +69,7 @@ class Lane(NamedTuple):
     marks: Sequence[Mark]
 
 
-class Tick(NamedTuple):
+class TimelineTick(NamedTuple):
     x: float
     label: str
 
@@ -77,8 +77,8 @@ class Tick(NamedTuple):
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Timeline:
     steps: Sequence[Step]
-    lanes: Sequence[Lane]
-    ticks: Sequence[Tick]
+    lanes: Sequence[ChartLane]
+    ticks: Sequence[TimelineTick]
     description: str
     cut_short: str
     """A note that not all webhooks are shown, or ""."""
@@ -118,10 +118,10 @@ def lane_of(
     steps: Sequence[Step],
     x_of: Mapping[datetime, float],
     began: datetime,
-) -> Lane:
+) -> ChartLane:
     marks = list(_marks(steps, x_of))
     sent_to = next((step.sent_to for step in reversed(steps) if step.kind == "attempt"), delivery.webhook.url)
-    return Lane(
+    return ChartLane(
         y=TOP + LANE_HEIGHT * number + LANE_HEIGHT // 2,
         name=_shortened(sent_to),
         title=f"{sent_to}: {state.label}",
@@ -151,10 +151,10 @@ def _shortened(url: str) -> str:
     return text if len(text) <= MAX_NAME else f"{text[: MAX_NAME // 2]}…{text[1 - MAX_NAME // 2 :]}"
 
 
-def ticks(x_of: Mapping[datetime, float], began: datetime) -> list[Tick]:
+def ticks(x_of: Mapping[datetime, float], began: datetime) -> list[TimelineTick]:
     """Return the labels of the axis: the emission, and the time since then, wherever there is room."""
-    found = [Tick(round(x_of[began], 1), gettext("Emitted"))]
+    found = [TimelineTick(round(x_of[began], 1), gettext("Emitted"))]
     for moment, x in x_of.items():
         if x - found[-1].x >= TICK_ROOM and (since := after(moment, began)):
-            found.append(Tick(round(x, 1), since))
+            found.append(TimelineTick(round(x, 1), since))
     return found

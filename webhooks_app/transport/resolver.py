@@ -19,8 +19,8 @@ from .system_names import Resolve, resolve_by_system
 LOOKUP_SECONDS = 5.0
 """Maximum duration of a lookup."""
 
-FAST_SECONDS = 1.0
-IDLE_SECONDS = 10.0
+FAST_LOOKUP_SECONDS = 1.0
+IDLE_THREAD_SECONDS = 10.0
 """Time without work after which a thread ends."""
 
 MAX_NAMES = 10_000
@@ -40,7 +40,7 @@ class Pace(enum.Enum):
 THREADS = {Pace.FAST: 48, Pace.UNKNOWN: 96, Pace.SLOW: 16}
 """Maximum number of concurrent lookups by the pace of the names."""
 
-MAX_THREADS = sum(THREADS.values())
+MAX_LOOKUPS = sum(THREADS.values())
 
 
 @dataclass(slots=True)
@@ -70,7 +70,7 @@ class NamePaces:
         if len(self._histories) >= MAX_NAMES:
             del self._histories[next(iter(self._histories))]
         self._histories[host] = history
-        history.is_fast = seconds < FAST_SECONDS
+        history.is_fast = seconds < FAST_LOOKUP_SECONDS
         if is_hang:
             history.to_forgive = ANSWERS_TO_FORGIVE
         elif history.is_fast and history.to_forgive:
@@ -168,11 +168,11 @@ class NameResolver:
     no owner and no domain can use all threads. Therefore slow name servers delay only their own names.
     """
 
-    def __init__(self, resolve: Resolve = resolve_by_system, *, most: int = MAX_THREADS) -> None:
+    def __init__(self, resolve: Resolve = resolve_by_system, *, most: int = MAX_LOOKUPS) -> None:
         """With ``most``, fewer lookups run at the same time."""
         self._resolve = resolve
         self._groups = {
-            pace: _Group(f"webhooks-resolver-{pace.value}", max(1, limit * most // MAX_THREADS))
+            pace: _Group(f"webhooks-resolver-{pace.value}", max(1, limit * most // MAX_LOOKUPS))
             for pace, limit in THREADS.items()
         }
         self._paces = NamePaces()
@@ -301,7 +301,7 @@ class DaemonThreads:
     def _next(self) -> Callable[[], None] | None:
         with self._changed:
             self._idle += 1
-            self._changed.wait_for(lambda: self._waiting or self._closed, IDLE_SECONDS)
+            self._changed.wait_for(lambda: self._waiting or self._closed, IDLE_THREAD_SECONDS)
             self._idle -= 1
             if self._waiting:
                 return self._waiting.popleft()

@@ -16,7 +16,7 @@ from .base import BaseTransport, Exchange, TransportOptions
 from .connections import ConnectionPool, Sockets
 from .guard import AddressGuard
 from .probe_turns import ProbeTurns
-from .resolver import MAX_THREADS, NameResolver
+from .resolver import MAX_LOOKUPS, NameResolver
 from .system_names import resolve_with_search_list
 from .tls import Sessions, tls_context
 
@@ -70,7 +70,7 @@ class Sender:
 
     def __init__(self, options: TransportOptions, *, at_most: int) -> None:
         """Without enough file descriptors, ``capacity`` is less than ``at_most``."""
-        free = free_descriptors(MAX_THREADS)
+        free = free_descriptors(MAX_LOOKUPS)
         self.capacity = min(options.max_in_flight, at_most, free.connections)
         self.guard = AddressGuard(options)
         self.turns = ProbeTurns(options.probes_per_second)

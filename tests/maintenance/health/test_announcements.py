@@ -229,7 +229,7 @@ def test_a_thousand_failures_are_announced_in_bounded_runs(
     days: Days, owner: Any, django_assert_max_num_queries: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("webhooks_app.maintenance.announcements.AT_A_TIME", 5)
-    monkeypatch.setattr("webhooks_app.maintenance.announcements.BUDGET_SECONDS", 60)
+    monkeypatch.setattr("webhooks_app.maintenance.announcements.ANNOUNCING_SECONDS", 60)
     webhooks = [make_webhook(owner) for _ in range(12)]
     WebhookHealth.objects.bulk_create(WebhookHealth(webhook=webhook, failing_since=NOON) for webhook in webhooks)
     now = NOON + timedelta(hours=1)

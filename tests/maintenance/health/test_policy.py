@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.test import override_settings
 
-from webhooks_app.maintenance.health import Rule, Verdict
+from webhooks_app.maintenance.health import Consequence, Rule
 from webhooks_app.models import Webhook, WebhookHealth
 
 SINCE = datetime(2026, 3, 1, tzinfo=UTC)
@@ -27,17 +27,17 @@ def failing(given_up=10, span_hours=12.0, *, warned=False, policy=""):
 
 
 @pytest.mark.parametrize(
-    ("health", "days", "verdict"),
+    ("health", "days", "consequence"),
     [
-        (failing(), 2.49, Verdict.NONE),
-        (failing(), 2.5, Verdict.WARN),
-        (failing(warned=True), 2.5, Verdict.NONE),
-        (failing(warned=True), 4.99, Verdict.NONE),
-        (failing(warned=True), 5, Verdict.DISABLE),
-        (failing(), 5, Verdict.DISABLE),
-        (failing(given_up=9), 30, Verdict.NONE),
-        (failing(span_hours=11.9), 30, Verdict.NONE),
-        (WebhookHealth(), 30, Verdict.NONE),
+        (failing(), 2.49, Consequence.NONE),
+        (failing(), 2.5, Consequence.WARN),
+        (failing(warned=True), 2.5, Consequence.NONE),
+        (failing(warned=True), 4.99, Consequence.NONE),
+        (failing(warned=True), 5, Consequence.DISABLE),
+        (failing(), 5, Consequence.DISABLE),
+        (failing(given_up=9), 30, Consequence.NONE),
+        (failing(span_hours=11.9), 30, Consequence.NONE),
+        (WebhookHealth(), 30, Consequence.NONE),
     ],
     ids=[
         "before-half-time",
@@ -51,22 +51,24 @@ def failing(given_up=10, span_hours=12.0, *, warned=False, policy=""):
         "well",
     ],
 )
-def test_the_verdict_depends_on_the_number_and_the_time_of_failures(health, days, verdict):
-    assert RULE.verdict(health, SINCE + timedelta(days=days)) is verdict
+def test_the_verdict_depends_on_the_number_and_the_time_of_failures(health, days, consequence):
+    assert RULE.consequence(health, SINCE + timedelta(days=days)) is consequence
 
 
-@pytest.mark.parametrize(("policy", "verdict"), [("specification", Verdict.NONE), ("extended", Verdict.DISABLE)])
-def test_a_single_delivery_suffices_only_with_long_retries(policy, verdict):
+@pytest.mark.parametrize(
+    ("policy", "consequence"), [("specification", Consequence.NONE), ("extended", Consequence.DISABLE)]
+)
+def test_a_single_delivery_suffices_only_with_long_retries(policy, consequence):
     health = failing(given_up=1, span_hours=0, policy=policy)
 
-    assert RULE.verdict(health, SINCE + timedelta(days=5)) is verdict
+    assert RULE.consequence(health, SINCE + timedelta(days=5)) is consequence
 
 
 def test_without_automatic_disabling_there_are_still_warnings():
     rule = Rule(after=RULE.after, min_deliveries=10, min_span=RULE.min_span, disables=False)
 
-    assert rule.verdict(failing(), SINCE + timedelta(days=9)) is Verdict.WARN
-    assert rule.verdict(failing(warned=True), SINCE + timedelta(days=9)) is Verdict.NONE
+    assert rule.consequence(failing(), SINCE + timedelta(days=9)) is Consequence.WARN
+    assert rule.consequence(failing(warned=True), SINCE + timedelta(days=9)) is Consequence.NONE
     assert (rule.disables_at(failing()), RULE.disables_at(failing())) == (None, SINCE + timedelta(days=5))
 
 

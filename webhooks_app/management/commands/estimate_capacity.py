@@ -63,13 +63,13 @@ class Command(WebhooksCommand):
             self.result(f"- {sentence}")
 
 
-def _load(options: dict[str, Any]) -> Load:
+def _load(options: dict[str, Any]) -> ExpectedLoad:
     for option in ("events", "webhooks", "latency", "bytes"):
         if not 0 < options[option] < float("inf"):
             raise CommandError(f"--{option} is {options[option]:g}, but must be above 0.")
     if not 0 <= options["failing"] <= 100:
         raise CommandError(f"--failing is {options['failing']:g}, but must be a percentage from 0 to 100.")
-    return Load(
+    return ExpectedLoad(
         events_per_second=options["events"],
         webhooks_per_event=options["webhooks"],
         latency_seconds=options["latency"],
@@ -133,7 +133,7 @@ SECONDS_PER_DAY = 86_400
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Load:
+class ExpectedLoad:
     """``failing_share`` is the share of failed attempts."""
 
     events_per_second: float
@@ -158,7 +158,7 @@ class Policy:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Plan:
+class CapacityPlan:
     """Required capacity for a load."""
 
     deliveries_per_second: float
@@ -178,7 +178,7 @@ class Plan:
     gb_kept: float
 
 
-def plan(load: Load, policy: Policy) -> Plan:
+def plan(load: ExpectedLoad, policy: Policy) -> CapacityPlan:
     """Return the capacity for a steady load. Bursts queue up in the database and are sent at this capacity."""
     deliveries = load.events_per_second * load.webhooks_per_event
     retries = deliveries * sum(load.failing_share**number for number in range(1, policy.max_attempts))
@@ -192,7 +192,7 @@ def plan(load: Load, policy: Policy) -> Plan:
         deliveries + notices
     ) * DELIVERY_BYTES
     attempt_bytes = requests * ATTEMPT_BYTES
-    return Plan(
+    return CapacityPlan(
         deliveries_per_second=deliveries,
         retries_per_second=retries,
         notices_per_second=notices,
@@ -211,7 +211,7 @@ def plan(load: Load, policy: Policy) -> Plan:
     )
 
 
-def described(load: Load, policy: Policy) -> Sequence[tuple[str, str]]:
+def described(load: ExpectedLoad, policy: Policy) -> Sequence[tuple[str, str]]:
     """Return the plan as lines of two columns: name and amount."""
     found = plan(load, policy)
     return (
@@ -232,7 +232,7 @@ def described(load: Load, policy: Policy) -> Sequence[tuple[str, str]]:
     )
 
 
-def assumptions(load: Load, policy: Policy) -> Sequence[str]:
+def assumptions(load: ExpectedLoad, policy: Policy) -> Sequence[str]:
     """Return the assumptions of the plan, one sentence each."""
     wire = "a new TLS connection for each request" if load.tls else "plain http over persistent connections"
     return (
@@ -245,15 +245,15 @@ def assumptions(load: Load, policy: Policy) -> Sequence[str]:
     )
 
 
-def _cpu_seconds(load: Load) -> float:
+def _cpu_seconds(load: ExpectedLoad) -> float:
     return CPU_SECONDS_PER_REQUEST[load.transport] + (TLS_CPU_SECONDS[load.transport] if load.tls else 0.0)
 
 
-def _kb_in_flight(load: Load) -> int:
+def _kb_in_flight(load: ExpectedLoad) -> int:
     return IN_FLIGHT_KB + (TLS_IN_FLIGHT_KB if load.tls else 0) + math.ceil(load.envelope_bytes / 1024)
 
 
-def _processes(load: Load, cores: float, in_flight: float, policy: Policy) -> tuple[int, str]:
+def _processes(load: ExpectedLoad, cores: float, in_flight: float, policy: Policy) -> tuple[int, str]:
     """Return the number of processes and its reason. It is at least two, so that one can restart."""
     slots = max(1, policy.in_flight_per_process // SHARE_OF_WINDOW)  # what a few owners or webhooks can use
     needs = {

@@ -34,7 +34,7 @@ STANDSTILL = (
 )
 
 
-def parse_moment(text: str) -> datetime:
+def parse_time(text: str) -> datetime:
     """Return the time of a text: ISO 8601 (by default in the project's time zone), a day, or a span before now.
 
     Raise argparse.ArgumentTypeError.
@@ -67,12 +67,12 @@ class Command(WebhooksCommand):
         )
         parser.add_argument(
             "--since",
-            type=parse_moment,
+            type=parse_time,
             metavar="TIME",
             help="Events since this time: 2026-01-31T12:00, 2026-01-31, or 36h for 36 hours ago. "
             "Default: the start of its first failing period of the last week, or a week ago.",
         )
-        parser.add_argument("--until", type=parse_moment, metavar="TIME", help="Events before this time. Default: now.")
+        parser.add_argument("--until", type=parse_time, metavar="TIME", help="Events before this time. Default: now.")
         parser.add_argument(
             "--type",
             action="append",
