@@ -18,6 +18,7 @@ from webhooks_app.maintenance.jobs import fold_tallies
 from webhooks_app.models import AuditEntry, Delivery, QueueEntry, Webhook, WebhookHealth
 from webhooks_app.models.audit import Via
 from webhooks_app.models.lane import QueueLane
+from webhooks_app.models.standing import health_of
 from webhooks_app.pages.display import moment
 from webhooks_app.testing import Webhooks
 
@@ -425,6 +426,22 @@ def test_a_webhook_says_how_many_events_wait(
     WebhookHealth.objects.create(webhook=amina.webhook, last_success_at=timezone.now(), **health)
 
     assert sentence in text(amina.get("webhook", amina.webhook.pk))
+
+
+def test_no_event_is_said_to_be_given_up_in_the_past(amina: Customer) -> None:
+    """While no worker runs, the next attempt of a failing webhook is delayed, and so is the last one."""
+    now = timezone.now()
+    emit_one(amina.user)
+    QueueEntry.objects.update(due_at=now - timedelta(hours=1), attempt=1)
+    failing = {"failing_since": now - timedelta(hours=2), "refused_since": now - timedelta(hours=2)}
+    WebhookHealth.objects.create(webhook=amina.webhook, refused_at=now, refused_count=3, **failing)
+
+    outlook = health_of(amina.webhook).outlook
+    shown = text(amina.get("webhook", amina.webhook.pk))
+
+    assert outlook.given_up_at >= now
+    assert "1 event waits; the next attempt is" in shown
+    assert ">delayed</time>." in shown
 
 
 def test_a_failing_webhook_says_why(amina: Customer) -> None:

@@ -234,22 +234,23 @@ def _due(at: datetime) -> OrderedEntries:
 
 def health_of(webhook: Webhook, now: datetime | None = None) -> Health:
     """Return the judgement of one webhook, with its outlook. Lists use ``healths_of``."""
+    now = now or timezone.now()
     found = healths_of([webhook], now)[webhook.pk]
-    return replace(found, outlook=_outlook(webhook)) if found.standing in WAITING else found
+    return replace(found, outlook=_outlook(webhook, now)) if found.standing in WAITING else found
 
 
-def _outlook(webhook: Webhook) -> Outlook:
+def _outlook(webhook: Webhook, now: datetime) -> Outlook:
     """Read what waits for a webhook from its queue, of which few rows are read."""
     entries = QueueEntry.objects.using(webhook.alias).filter(webhook=webhook, kind=EVENT)
     columns = ("due_at", "attempt", "max_attempts", "retry_policy")
     rows = list(entries.order_by("webhook_id", "due_at").values_list(*columns)[: MAX_WAITING + 1])
     due = [due_at for due_at, *_rest in rows if due_at is not None]
-    ends = [_end(*row) for row in rows if row[0] is not None and row[1]]
+    ends = [_end(max(due_at, now), *rest) for due_at, *rest in rows if due_at is not None and rest[0]]
     return Outlook(waiting=len(rows), next_attempt_at=min(due, default=None), given_up_at=min(ends, default=None))
 
 
 def _end(due_at: datetime, attempt: int, max_attempts: int, policy: str) -> datetime:
-    """Return the earliest time of the last attempt of a queued delivery."""
+    """Return the earliest time of the last attempt of a delivery whose next one is then."""
     return due_at + sum(policy_of_delivery(policy).delays[attempt : max_attempts - 1], timedelta(0))
 
 

@@ -16,7 +16,7 @@ from ..maintenance.rollups.recent import MISSED
 from ..models import AuditEntry, Delivery, Webhook, WebhookHealth
 from ..models.audit import Action
 from ..models.health import Thresholds
-from ..models.standing import MAX_WAITING, Health, Outlook, Standing
+from ..models.standing import MAX_WAITING, Health, Outlook, Standing, delay
 from .display import in_time, moment, result_in_words
 
 NOTHING = timedelta(0)
@@ -210,8 +210,9 @@ def recovery_in_words(found: Health) -> list[SafeString | str]:
 
 def _when(at: datetime) -> SafeString:
     rest = at - timezone.now()
-    text = gettext("in %(time)s") % {"time": in_time(rest)} if rest > NOTHING else gettext("now")
-    return moment(at, text)
+    if rest > NOTHING:
+        return moment(at, gettext("in %(time)s") % {"time": in_time(rest)})
+    return moment(at, gettext("delayed") if rest <= -delay() else gettext("now"))
 
 
 def _outlook(webhook: Webhook, health: WebhookHealth) -> SafeString | str:
