@@ -47,7 +47,7 @@ class ApiKeyAuthentication(BaseAuthentication):
 
 
 def other_authenticators() -> list[BaseAuthentication]:
-    """Return those that the host accepts beside the key. Raises ValueError for an entry that is none."""
+    """Return those that the host accepts beside the key. Raise ValueError for an entry that is none."""
     return [_AUTHENTICATION.one(path) for path in settings.API_AUTHENTICATION]
 
 
