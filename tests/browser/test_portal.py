@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.urls import reverse
+from django.utils import timezone
 from playwright.sync_api import Browser, Dialog, expect
 from playwright.sync_api import Page as Tab
 
+from tests.maintenance.rollups.conftest import make_tally
+from webhooks_app.maintenance.rollups.folding import fold
 from webhooks_app.models import Delivery, Webhook
 from webhooks_app.operations.actors import PROJECT
 from webhooks_app.operations.lifecycle import start_verification
@@ -23,7 +27,7 @@ from ..portal.hostile import SCRIPT, make_hostile
 from ..portal.test_routes import ELSEWHERE, ROUTES, names, path_of, paths_of
 from ..support.rows import EVENT_TYPE, emit_one, make_webhook
 from .conftest import Login, Receiver, new_session
-from .inspection import Look, keep_picture, looking, problems_of
+from .inspection import FAINT, Look, keep_picture, looking, problems_of
 
 pytestmark = [pytest.mark.only_on("sqlite"), pytest.mark.timeout(300)]
 
@@ -80,6 +84,10 @@ def customer(live_server: Any, settings: Any) -> Customer:
     make_customer("boris")
     customer = make_customer("amina")
     make_hostile(customer)
+    counted = {"succeeded_at_once": 6, "succeeded_later": 3, "given_up": 2, "failed_timeout": 8, "ms_sum": 900}
+    for hours in (0, 3, 4):
+        make_tally(timezone.now() - timedelta(hours=hours), **{customer.webhook.pk: {**counted, "ms_100": 8 + hours}})
+    fold("default")
     return customer
 
 
@@ -116,6 +124,18 @@ def test_every_page_is_accessible_and_runs_no_hostile_text(
             assert tab.locator("[aria-invalid=true]").count(), name
 
     assert {name: each for name, each in found.items() if each} == {}
+
+
+@pytest.mark.parametrize("look", LOOKS, ids=lambda look: f"{look.theme}-{look.language}")
+def test_the_charts_of_an_account_are_legible(
+    browser: Browser, live_server: Any, customer: Customer, look: Look
+) -> None:
+    with looking(browser, Login(address=live_server.url, session=new_session(customer.user)), look) as (tab, problems):
+        tab.goto(live_server.url + customer.url("overview"))
+
+        assert tab.locator("svg").count() == 2
+        assert tab.evaluate(FAINT) == []
+        assert [*problems_of(tab, look), *problems] == []
 
 
 def test_an_open_page_shows_one_moment(browser: Browser, live_server: Any, customer: Customer) -> None:
