@@ -13,7 +13,7 @@ from webhooks_app.maintenance.health import update_states
 from webhooks_app.maintenance.rollups.folding import TalliedWebhook
 from webhooks_app.models import Delivery, QueueEntry, Webhook, WebhookHealth, WorkerProcess
 from webhooks_app.models.health import Thresholds, Trouble
-from webhooks_app.models.standing import Standing, conditions, health_of, healths_of
+from webhooks_app.models.standing import Standing, Waiting, conditions, health_of, healths_of, judged
 
 from ..support.rows import emit_one, make_webhook
 
@@ -154,3 +154,19 @@ def test_the_thresholds_are_settings(django_user_model: Any, settings: Any) -> N
     update_states("default", [TalliedWebhook(webhook.pk, NOW, {}, 0, refused={"500": 1})])
 
     assert health_of(Webhook.objects.get(), NOW).standing is Standing.FAILING
+
+
+@pytest.mark.parametrize(
+    ("status", "cause", "shown"),
+    [
+        ("active", "connection_error", "connection_error"),
+        ("disabled", "connection_error", "unreachable"),
+        ("disabled", "503", "503"),
+        ("pending", "address_refused", "unreachable"),
+    ],
+)
+def test_a_cause_is_masked_as_that_of_an_attempt(status: str, cause: str, shown: str) -> None:
+    webhook = Webhook(status=status)
+    health = WebhookHealth(webhook=webhook, refused={cause: 3}, refused_count=3)
+
+    assert judged(webhook, health, Waiting(), NOW).cause == shown

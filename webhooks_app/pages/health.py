@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
 from django.utils import timezone
@@ -13,7 +13,7 @@ from django.utils.translation import gettext, ngettext
 from ..maintenance.health import Rule
 from ..maintenance.rollups.reading import Window
 from ..maintenance.rollups.recent import MISSED
-from ..models import AuditEntry, Delivery, Webhook, WebhookHealth
+from ..models import AuditEntry, Delivery, DeliveryAttempt, Webhook, WebhookHealth
 from ..models.audit import Action
 from ..models.health import Thresholds
 from ..models.standing import MAX_WAITING, Health, Outlook, Standing, delay
@@ -93,12 +93,8 @@ def sentences(webhook: Webhook, found: Health) -> list[SafeString | str]:
 def _facts(webhook: Webhook, found: Health) -> Iterator[SafeString | str]:
     """Yield the facts that led to the state, from the webhook and its health alone."""
     health = WebhookHealth.of(webhook) or WebhookHealth(webhook=webhook)
-    if found.standing in (Standing.FAILING, Standing.RETRYING) and found.failed_requests:
-        yield _failed_requests(health, found)
-    elif found.standing is Standing.FAILING:
-        yield _given_up(health)
-    elif found.standing is Standing.RETRYING:
-        yield gettext("Deliveries that failed wait for their next attempt.")
+    if found.standing in (Standing.FAILING, Standing.RETRYING):
+        yield _why_failing(health, found)
     elif found.standing is Standing.PARTLY_FAILING:
         yield from _partly(health)
     elif found.standing is Standing.SLOW:
@@ -108,7 +104,9 @@ def _facts(webhook: Webhook, found: Health) -> Iterator[SafeString | str]:
         yield format_html(text, time=moment(found.since))
     elif found.standing is Standing.HELD_BACK and found.since:
         yield format_html(_why_held(webhook), time=moment(found.since), limit=webhook.max_in_flight or 1)
-    elif found.standing in (Standing.HEALTHY, Standing.PAUSED) and (at := last_at(health)):
+    elif found.standing is Standing.PAUSED and found.since:
+        yield format_html(gettext("Paused since {since}."), since=moment(found.since))
+    elif found.standing is Standing.HEALTHY and (at := last_at(health)):
         yield format_html(gettext("Last delivery: {time}."), time=moment(at))
     elif found.standing is Standing.UNUSED:
         yield gettext("Nothing has been sent to it yet, except tests and verifications.")
@@ -117,6 +115,14 @@ def _facts(webhook: Webhook, found: Health) -> Iterator[SafeString | str]:
 def cause_in_words(cause: str) -> str:
     """Return the commonest cause of failed requests: a status or the result of an attempt."""
     return gettext("status %(status)s") % {"status": cause} if cause.isdecimal() else result_in_words(cause)
+
+
+def _why_failing(health: WebhookHealth, found: Health) -> SafeString | str:
+    if found.failed_requests:
+        return _failed_requests(health, found)
+    if found.standing is Standing.FAILING:
+        return _given_up(health)
+    return gettext("Deliveries that failed wait for their next attempt.")
 
 
 def _failed_requests(health: WebhookHealth, found: Health) -> SafeString:
@@ -152,13 +158,28 @@ def _partly(health: WebhookHealth) -> Iterator[str]:
 
 
 def _in_common(webhook: Webhook) -> Iterator[str]:
-    """Yield what the latest lost deliveries have in common: their answer, or the type of their events."""
+    """Yield what the latest lost deliveries have in common: the cause, as the owner may see it, and the event type."""
     deliveries = Delivery.objects.using(webhook.alias).filter(webhook=webhook, kind=Delivery.Kind.EVENT).for_owner()
     lost = deliveries.in_state(Delivery.State.GIVEN_UP).select_related("event", "webhook").defer("event__body")
     latest = list(lost.order_by("-pk")[:MAX_LATEST])
+    if len(latest) < 2:
+        return
+    causes = _causes(latest)
     types = {delivery.event.type for delivery in latest if delivery.event}
-    if len(latest) > 1 and len(types) == 1:
+    if len(causes) == 1 and "" not in causes:
+        yield gettext("The latest of them all failed with: %(cause)s.") % {"cause": cause_in_words(causes.pop())}
+    if len(types) == 1:
         yield gettext("The latest of them are all of the type %(type)s.") % {"type": types.pop()}
+
+
+def _causes(deliveries: Sequence[Delivery]) -> set[str]:
+    """Return why the last attempts failed: statuses, and other results."""
+    attempts = DeliveryAttempt.objects.using(deliveries[0].alias).filter(delivery__in=deliveries).order_by("number")
+    statuses = dict(attempts.values_list("delivery_id", "response_status"))
+    return {
+        str(statuses.get(each.pk) or "") if each.last_result == DeliveryAttempt.Result.HTTP_STATUS else each.last_result
+        for each in deliveries
+    }
 
 
 def _slow(health: WebhookHealth) -> str:

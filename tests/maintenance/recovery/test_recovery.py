@@ -8,8 +8,12 @@ from itertools import pairwise
 
 import pytest
 
+from webhooks_app.database.clock import following
 from webhooks_app.delivery.engine import Engine
-from webhooks_app.models import AuditEntry, Delivery, Event, QueueEntry, Replay, Webhook
+from webhooks_app.maintenance.health import take_in
+from webhooks_app.maintenance.recovery import LEAST_PAUSE_SECONDS, recover
+from webhooks_app.maintenance.rollups.folding import fold
+from webhooks_app.models import AuditEntry, Delivery, Episode, Event, QueueEntry, Replay, Webhook
 from webhooks_app.models.standing import health_of
 from webhooks_app.operations import lifecycle, replays
 from webhooks_app.operations.actors import PROJECT, ProjectCode
@@ -344,3 +348,22 @@ def test_a_running_replay_of_a_person_comes_first(outage):
 
     assert len(outage.received) == 3
     assert outage.episode is None
+
+
+def test_one_run_makes_steps_for_a_limited_time_and_the_next_one_goes_on(outage, alice, monkeypatch):
+    monkeypatch.setattr("webhooks_app.maintenance.recovery.BUDGET_SECONDS", -1)
+    for _ in range(2):
+        make_webhook(alice, recovery="automatic", retry_notices=False)
+    outage.emit()
+    outage.deliver()
+    with following(outage.clock):
+        fold("default", also=lambda folded: take_in("default", folded))
+    outage.clock.advance(60)
+
+    left = []
+    for _ in range(3):
+        assert recover("default", outage.clock(), {}) == LEAST_PAUSE_SECONDS
+        left.append(Episode.objects.due(outage.clock()).count())
+
+    assert left == [2, 1, 0]
+    assert Delivery.objects.filter(purpose="recovery").count() == 3
