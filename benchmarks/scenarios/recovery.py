@@ -100,7 +100,7 @@ class Recovery(BaseScenario):
         "returning_seconds": (120.0, "the time in which their receivers come back, one after the other"),
         "recovery_limit": (900.0, "seconds after which the run fails"),
     }
-    quick: ClassVar = {"recovering": 20, "missed_each": 5, "returning_seconds": 6.0, "recovery_limit": 120.0}
+    quick: ClassVar = {"recovering": 20, "missed_each": 5, "returning_seconds": 6.0, "recovery_limit": 240.0}
 
     def measure(self, arguments: argparse.Namespace, variant: Variant, progress: Progress) -> Figures:
         with receivers.returning() as returning, receivers.nginx() as healthy:

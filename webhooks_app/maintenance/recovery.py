@@ -20,9 +20,9 @@ from django.db.models import Count
 from ..conf import offered_recoveries, retry_policy, settings
 from ..database.sql import concerns_rows, upsert, writing
 from ..exceptions import WebhookStateError
-from ..models import Delivery, Episode, Event, QueueEntry, Replay, Webhook
+from ..models import Delivery, DeliveryAttempt, Episode, Event, QueueEntry, Replay, Webhook
 from ..models.audit import Action, AuditEntry
-from ..models.episode import delay_after, is_halted, is_refusing
+from ..models.episode import DELAYS, delay_after, is_halted, is_refusing
 from ..models.webhook import Order, Recovery
 from ..reasons import code_of
 from ..replays.missed import first_missed
@@ -205,14 +205,17 @@ def advance_recovery(using: str, webhook_id: str, now: datetime) -> Step | None:
 
 
 def _note_attempt(episode: Episode) -> None:
-    """Count the last recovery attempt if it has succeeded."""
+    """Count the last recovery attempt if it has succeeded. Begin with the short delays again if its worker was lost."""
     if not episode.last_attempt:
         return
     attempts = Delivery.objects.using(episode.alias).filter(pk=episode.last_attempt)
-    state = attempts.values_list("state", flat=True).first()
+    state, result = attempts.values_list("state", "last_result").first() or ("", "")
     if state != Delivery.State.PENDING:
         episode.last_attempt = ""
         episode.recovered += state == Delivery.State.SUCCEEDED
+    if result == DeliveryAttempt.Result.WORKER_LOST and episode.attempts >= len(DELAYS):
+        # It tells nothing about the receiver. The delays grow again, because the event may be what ends workers.
+        episode.attempts = 0
 
 
 def _situation(webhook: Webhook, episode: Episode, replays: Sequence[Replay], now: datetime) -> Situation:

@@ -14,6 +14,7 @@ from webhooks_app.maintenance.health import take_in
 from webhooks_app.maintenance.recovery import LEAST_PAUSE_SECONDS, recover
 from webhooks_app.maintenance.rollups.folding import fold
 from webhooks_app.models import AuditEntry, Delivery, Episode, Event, QueueEntry, Replay, Webhook
+from webhooks_app.models.episode import DELAYS
 from webhooks_app.models.standing import health_of
 from webhooks_app.operations import lifecycle, replays
 from webhooks_app.operations.actors import PROJECT, ProjectCode
@@ -367,3 +368,19 @@ def test_one_run_makes_steps_for_a_limited_time_and_the_next_one_goes_on(outage,
 
     assert left == [2, 1, 0]
     assert Delivery.objects.filter(purpose="recovery").count() == 3
+
+
+def test_a_recovery_attempt_that_was_lost_with_its_worker_is_soon_repeated(outage):
+    events = outage.emit(2)
+    outage.work()
+    outage.wait(3 * 60)
+    lost = Delivery.objects.filter(purpose="recovery").order_by("-pk").first()
+    Delivery.objects.filter(pk=lost.pk).update(last_result="worker_lost")
+    failed: dict[str, object] = {"failed_at": outage.clock(), "next_step_at": outage.clock()}
+    Episode.objects.update(last_attempt=lost.pk, **failed)
+    assert outage.episode.attempts >= len(DELAYS)
+    outage.answer(200)
+
+    outage.wait(5)
+
+    assert outage.received == sorted(events)
