@@ -84,8 +84,9 @@ def test_every_page_of_the_guide_has_its_picture_taken(
 
         working.answers, failing.answers = Answers(statuses=(503, 200)), Answers(statuses=(500,))
         event = emit("ppt.generation.completed", EXAMPLE, owner=alice)
-        wait_until(lambda: Delivery.objects.filter(webhook=broken, state="given_up").exists(), timeout_seconds=90)
-        wait_until(lambda: WebhookHealth.objects.filter(webhook=broken, failing_since__isnull=False).exists())
+        lost = Delivery.objects.filter(webhook=broken, kind="event", state="given_up")
+        wait_until(lost.exists, timeout_seconds=90)
+        wait_until(lambda: WebhookHealth.objects.filter(webhook=broken, given_up_since__isnull=False).exists())
         retried = event.deliveries.exclude(webhook=broken).get()
         take("overview", account)
         take("webhook", f"{account}webhooks/{broken.pk}/")

@@ -153,7 +153,9 @@ def busy_console(empty_console: Console, receiver: LocalReceiver, settings: Any)
 def make_health(now: datetime) -> None:
     """Set the failing webhooks of the demo to failing for days, with their owners notified."""
     since = now - timedelta(days=3)
-    failing = {"failing_since": since, "given_up_count": 184, "warned_at": since + timedelta(days=2.5)}
+    refused = {"refused_since": since, "refused_at": now, "refused_count": 736, "refused": {"connection_error": 736}}
+    lost = {"given_up_since": since, "given_up_count": 184, "missed_from": since}
+    failing = {"failing_since": since, **refused, **lost, "warned_at": since + timedelta(days=2.5)}
     for profile in ("down", "unknown"):
         last = {"last_given_up_at": now - timedelta(minutes=5)}
         WebhookHealth.objects.update_or_create(webhook=of_demo(profile), defaults={**failing, **last})

@@ -125,14 +125,17 @@ class ProblemAdmin(ImpactPage, ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
     owner_lookup = "webhook__owner"
     id_lookups = (("prb", "pk"), ("wh", "webhook"))
     search_help_text = _("The ID of a problem (prb_…) or webhook (wh_…), part of a URL, or an account name.")
-    list_display = ("cause", "state_shown", "count_shown", "last_seen", "target", "health", "owner_name", "first_seen")
+    list_display = ("cause", "state_shown", "count_shown", "last_seen", "target_now", "owner_name", "first_seen")
     exported = {  # noqa: RUF012
         "cause": {"result": "result", "status_code": lambda problem: problem.code or None},
         "state_shown": {"state": "state"},
         "count_shown": {"failed_attempts": "count"},
         "last_seen": {"last_seen_at": "last_seen_at"},
-        "target": {"webhook_id": "webhook_id", "url": "webhook.url"},
-        "health": {"health": lambda problem: judged(problem.webhook).standing.value},
+        "target_now": {
+            "webhook_id": "webhook_id",
+            "url": "webhook.url",
+            "health": lambda problem: judged(problem.webhook).standing.value,
+        },
         "owner_name": {"account": lambda problem: account_of(problem.webhook)},
         "first_seen": {"first_seen_at": "first_seen_at"},
     }
@@ -206,6 +209,10 @@ class ProblemAdmin(ImpactPage, ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
         url = breakable(Truncator(webhook.url).chars(MAX_URL))
         shown = url if webhook.is_deleted else link_to(webhook, site=self.admin_site.name, text=url)
         return format_html('<span class="webhooks-url" title="{}">{}</span>', webhook.pk, shown)
+
+    @admin.display(description=_("webhook"))
+    def target_now(self, problem: Problem) -> SafeString:
+        return format_html('{}<div class="webhooks-text">{}</div>', self.target(problem), self.health(problem))
 
     @admin.display(description=_("the webhook now"))
     def health(self, problem: Problem) -> SafeString | str:
