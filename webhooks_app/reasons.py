@@ -342,10 +342,13 @@ TEMPLATES: Mapping[str, str | Counted] = {
     ),
     "replay_not_kept": gettext_noop("Replay %(id)s is no longer kept. Plan another."),
     "problem_not_kept": gettext_noop("Problem %(id)s is no longer kept."),
+    "no_prepared_secret": gettext_noop("Webhook %(id)s has no new secret to activate or withdraw."),
+    "no_previous_secret": gettext_noop("Webhook %(id)s has no old secret that still signs."),
     "problem_resolved": gettext_noop("Problem %(id)s is resolved. The next failure opens it again."),
     "problem_already_open": gettext_noop("Problem %(id)s is already open."),
     "problem_already_acknowledged": gettext_noop("Problem %(id)s is already acknowledged."),
     "problem_already_ignored": gettext_noop("Problem %(id)s is already ignored."),
+    "key_already_revoked": gettext_noop("API key %(id)s is already revoked."),
     "api_key_deleted": gettext_noop("API key %(id)s is deleted."),
     "another_replay_running": gettext_noop(
         "Replay %(id)s of this webhook is running. Wait for it, pause or cancel it."
@@ -363,6 +366,28 @@ TEMPLATES: Mapping[str, str | Counted] = {
     "replay_done": gettext_noop("done"),
     "replay_cancelled": gettext_noop("cancelled"),
     "verification_not_redelivered": gettext_noop("A verification is not redelivered; verify the webhook again."),
+    "delivery_pending": gettext_noop(
+        "Delivery %(id)s is pending: its event is still attempted. Retry it now instead of redelivering it."
+    ),
+    "delivery_final": gettext_noop("Delivery %(id)s is finished. Redeliver it to send its event again."),
+    "delivery_due": gettext_noop("Delivery %(id)s is due already. The next free worker sends it."),
+    "delivery_in_flight": gettext_noop("An attempt of delivery %(id)s is in flight. Wait for its result."),
+    "delivery_stopped": gettext_noop("The webhook is disabled or deleted, so delivery %(id)s will be cancelled."),
+    "delivery_paused": gettext_noop("The webhook of delivery %(id)s is paused. Resume it first."),
+    "delivery_unverified": gettext_noop("The webhook of delivery %(id)s is not verified. Verify it first."),
+    "delivery_awaits_filter": gettext_noop("The filter of the webhook is not evaluated yet for delivery %(id)s."),
+    "delivery_behind": gettext_noop(
+        "Delivery %(id)s waits for an earlier one, because the webhook has an order. Retry the earlier one."
+    ),
+    "delivery_expired": gettext_noop("Delivery %(id)s has expired and will be cancelled."),
+    "delivery_postponed": gettext_noop(
+        "Many tests and verifications go to the receiver's address. Delivery %(id)s is sent as soon as possible."
+    ),
+    "verification_not_retried": gettext_noop("A verification is not retried by hand; verify the webhook again."),
+    "test_not_retried": gettext_noop(
+        "A test of an unverified URL is not retried by hand. Send another test, or verify the webhook."
+    ),
+    "delivery_not_kept": gettext_noop("Delivery %(id)s is no longer kept: its retention ended."),
     "delivery_unknown": gettext_noop("There is no such delivery."),
     "event_not_kept": gettext_noop("Event %(id)s is no longer kept: its retention ended."),
     "body_not_kept": gettext_noop("The body of event %(id)s is no longer kept: its retention ended."),

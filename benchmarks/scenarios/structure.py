@@ -19,7 +19,7 @@ from django.urls import reverse
 import webhooks_app
 from tests.support.statements import statements_of
 from webhooks_app.delivery.engine import Engine
-from webhooks_app.models import ApiKey, Delivery, Webhook
+from webhooks_app.models import ApiKey, Delivery, QueueEntry, Webhook
 from webhooks_app.operations import lifecycle, registration, rotation, sending
 from webhooks_app.operations.actors import PROJECT
 
@@ -158,6 +158,14 @@ def _register(key: str, url: str) -> None:
         raise RuntimeError(f"No webhook was registered: {answer.content!r}.")
 
 
+def _finished(webhook: Webhook) -> Delivery:
+    """Return the latest delivery to a webhook, which was given up."""
+    delivery = webhook.deliveries.latest("pk")
+    QueueEntry.objects.filter(pk=delivery.pk).delete()
+    Delivery.objects.filter(pk=delivery.pk).update(state=Delivery.State.GIVEN_UP)
+    return delivery
+
+
 def queries(url: str) -> Figures:
     """Return the statements of each operation, not for the first time."""
     owner = get_user_model().objects.create(username="owner")
@@ -170,7 +178,7 @@ def queries(url: str) -> Figures:
         "enable": lambda webhook: lifecycle.enable(webhook, actor=PROJECT),
         "rotate": lambda webhook: rotation.rotate_secret(webhook, actor=PROJECT),
         "test": lambda webhook: sending.send_test_event(webhook, rows.EVENT_TYPE),
-        "redeliver": lambda webhook: sending.redeliver(webhook.deliveries.latest("pk"), actor=PROJECT),
+        "redeliver": lambda webhook: sending.redeliver(_finished(webhook), actor=PROJECT),
         "verify": lambda webhook: lifecycle.start_verification(webhook, actor=PROJECT),
         "delete": lambda webhook: lifecycle.delete(webhook, actor=PROJECT),
     }

@@ -20,6 +20,7 @@ from webhooks_app.operations.actors import PROJECT
 from webhooks_app.operations.registration import register_webhook, update_webhook
 from webhooks_app.operations.sending import send_test_event
 
+from ..support.rows import end_deliveries
 from .conftest import DATA, Page, shows, text
 
 
@@ -139,6 +140,7 @@ def test_changed_choices_are_shown_in_the_language_of_the_page(superuser: Page, 
 def test_the_history_of_a_key_and_of_a_delivery_shows_their_entries(superuser: Page, delivery: Delivery) -> None:
     api_key, _ = ApiKey.objects.make(owner=superuser.user)
     superuser.post("apikey", "change", api_key.pk, name="renamed", scopes=["webhooks:read"])
+    end_deliveries(state="given_up")
     superuser.post("delivery", "act", delivery.pk, "redeliver", confirmed="yes")
 
     history = superuser.get("apikey", "history", api_key.pk)

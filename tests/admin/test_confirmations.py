@@ -21,7 +21,7 @@ from webhooks_app.replays.runner import advance
 
 from ..api.conftest import client_of
 from ..support.controls import cancelling, controls_of
-from ..support.rows import make_backlog, make_problem, plan_replay
+from ..support.rows import make_backlog, make_problem, plan_replay, unverified
 from .conftest import DATA, Page, shown_messages, shows, text
 
 REASON = "It answers with 500 since Monday."
@@ -75,6 +75,7 @@ def test_without_pending_deliveries_the_confirmation_says_so(superuser: Page, we
 def test_cancelling_a_replay_counts_its_pending_deliveries(superuser: Page, delivery: Delivery) -> None:
     replay = plan_replay(delivery.webhook)
     Delivery.objects.update(replay=replay)
+    Replay.objects.update(state=Replay.State.RUNNING)
 
     page = superuser.act("cancel", replay)
 
@@ -103,7 +104,7 @@ def test_the_last_use_of_a_key_is_shown_before_it_is_revoked(superuser: Page) ->
 def test_the_button_says_what_it_does_and_warns_if_it_destroys(
     superuser: Page, webhook: Webhook, action: str, button: str, destroys: bool
 ) -> None:
-    page = superuser.act(action, webhook)
+    page = superuser.act(action, unverified(webhook) if action == "verify" else webhook)
 
     assert controls_of(text(page), 'name="confirmed"')[0] == button
     assert page.context["is_destructive"] is destroys
@@ -279,7 +280,7 @@ def test_no_confirmation_has_two_buttons_named_cancel(superuser: Page, delivery:
     pages = confirmations_of(superuser, rows)
     names = {page: controls_of(html, '<div id="content"') for page, html in pages.items()}
 
-    assert len(pages) > 30
+    assert len(pages) > 20  # the states of the rows permit no more
     assert {page for page, found in names.items() if len(found) < 2 or len(set(found)) < len(found)} == set()
     assert {page: found for page, found in names.items() if len(cancelling(found)) > 1} == {}
 

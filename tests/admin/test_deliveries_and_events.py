@@ -208,6 +208,7 @@ def test_only_users_who_manage_all_see_the_requester_of_a_redelivery(
     amina = staff("amina", "view_delivery")
     new_webhook(amina.user)
     emit("file.deleted", DATA, owner=amina.user)
+    end_deliveries(state=Delivery.State.GIVEN_UP)
     again = Delivery.objects.get().redeliver(get_user_model().objects.create_user("magda"))
 
     assert "magda" in text(superuser.get("delivery", "change", again.pk))
@@ -215,6 +216,7 @@ def test_only_users_who_manage_all_see_the_requester_of_a_redelivery(
 
 
 def test_a_redelivery_to_a_disabled_webhook_is_refused_with_the_reason(superuser: Page, delivery: Delivery) -> None:
+    end_deliveries(state=Delivery.State.GIVEN_UP)
     delivery.webhook.disable("no longer wanted")
 
     answer = superuser.act("redeliver", delivery, confirmed=True)
@@ -227,6 +229,7 @@ def test_redelivery_needs_a_permission(staff: Any, new_webhook: Any) -> None:
     page = staff("berta", "view_delivery", "change_webhook", "test_webhook")
     new_webhook(page.user)
     delivery = emit("file.deleted", DATA, owner=page.user).deliveries.get()
+    end_deliveries(state=Delivery.State.GIVEN_UP)
 
     page.act("redeliver", delivery, confirmed=True)
 
@@ -326,6 +329,7 @@ def test_notices_and_verifications_are_hidden_until_they_are_chosen(superuser: P
 def test_select_all_takes_only_rows_of_the_page(superuser: Page, delivery: Delivery) -> None:
     hidden = Delivery.objects.queue(webhook=delivery.webhook, kind="retry_notice", event=delivery.event)
     other = Delivery.objects.queue(webhook=delivery.webhook, kind="test", event=delivery.event)
+    end_deliveries(state=Delivery.State.GIVEN_UP)
 
     superuser.act("redeliver", delivery, confirmed=True, select_across="1")
     superuser.act("redeliver", hidden, confirmed=True, select_across="1")
@@ -418,7 +422,7 @@ def test_a_page_of_events_reads_a_limited_number_of_deliveries(
 
 
 def test_an_action_reads_no_page_of_the_list(superuser: Page, delivery: Delivery) -> None:
-    Delivery.objects.update(attempt_count=1)
+    end_deliveries(state=Delivery.State.GIVEN_UP, attempt_count=1)
 
     with CaptureQueriesContext(connection) as queries:
         superuser.act("redeliver", delivery, confirmed=True)

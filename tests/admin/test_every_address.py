@@ -161,7 +161,7 @@ NEVER = {
     r"/export/$": "405: an export is started by a form",
     r"/webhook/search/\?q=busy$": "302: the only result opens",
     r"^/webhooks/$": "302: the only account opens",
-    r"^/webhooks/\d+/webhooks/wh_\w+/(enable|resume|verify|(activate|withdraw)-new-secret|expire-old-secret)/$": (
+    r"^/webhooks/\d+/webhooks/wh_\w+/(enable|resume|verify|(activate|withdraw|revoke-previous)-secret)/$": (
         "302: the webhook's state does not offer the action"
     ),
 }

@@ -19,7 +19,7 @@ from webhooks_app.admin.webhooks import PAGES as ENTRIES
 from webhooks_app.models import ApiKey, Delivery, Event, Problem, Replay, Webhook
 from webhooks_app.operations.sending import send_test_event
 
-from ..support.rows import make_problem, plan_replay
+from ..support.rows import end_deliveries, make_problem, plan_replay, unverified
 from .conftest import SECRET, Page, shown_messages, shows, text
 
 pytestmark = pytest.mark.only_on("sqlite")
@@ -290,7 +290,7 @@ def test_probes_of_the_console_have_the_rate_limit_of_the_api(
 ) -> None:
     settings.WEBHOOKS_PROBE_RATE = "2/min"
     caller = staff("berta", "view_webhook", "verify_webhook", "test_webhook")
-    webhooks = [new_webhook(caller.user) for _ in range(4)]
+    webhooks = [unverified(new_webhook(caller.user)) for _ in range(4)]
 
     answer = caller.act(action, *webhooks, confirmed=True, event_type="file.deleted")
 
@@ -326,6 +326,7 @@ def test_a_new_url_counts_as_a_probe(superuser: Page, webhook: Webhook, settings
 def test_a_redelivery_of_a_test_counts_as_a_test(superuser: Page, webhook: Webhook, settings: Any) -> None:
     settings.WEBHOOKS_TEST_RATE = "1/min"
     delivery = send_test_event(webhook, "file.deleted")
+    end_deliveries(state="given_up")
 
     for _ in range(2):
         superuser.act("redeliver", delivery, confirmed=True)

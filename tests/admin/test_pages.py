@@ -21,7 +21,7 @@ from webhooks_app.models import Delivery, DeliveryAttempt, Event, QueueEntry, Qu
 from webhooks_app.operations.actors import PROJECT
 from webhooks_app.operations.lifecycle import start_verification
 
-from ..support.rows import end_deliveries
+from ..support.rows import end_deliveries, unverified
 from .conftest import DATA, SECRET, Page, shown_messages, shows, text
 
 Result, State = DeliveryAttempt.Result, Delivery.State
@@ -184,8 +184,9 @@ def test_a_pruned_body_has_a_note(superuser: Page, attempt: DeliveryAttempt) -> 
 
 
 def test_a_delivery_is_redelivered_from_its_page(superuser: Page, delivery: Delivery) -> None:
+    end_deliveries(state=State.GIVEN_UP)
     page = superuser.get("delivery", "change", delivery.pk)
-    (button,) = page.context["page_actions"]
+    (button,) = page.context["steering"]
 
     asked = superuser.client.get(button.url)
     assert shows(asked, "Send this event again, as a new delivery?")
@@ -299,7 +300,7 @@ def buttons(page: Any) -> list[str]:
 @pytest.mark.parametrize(
     ("status", "expected"),
     [
-        ("active", ["send_test", "verify", "pause", "disable", "rotate_secret", "replay_missed", *LAST]),
+        ("active", ["send_test", "pause", "disable", "rotate_secret", "replay_missed", *LAST]),
         ("disabled", ["enable", "rotate_secret", "replay_missed", *LAST]),
         ("failed", ["send_test", "verify", "disable", "rotate_secret", "replay_missed", *LAST]),
     ],
@@ -424,7 +425,7 @@ def test_a_new_webhook_shows_its_handshake(superuser: Page) -> None:
 def test_a_live_part_is_marked_when_final(
     superuser: Page, webhook: Webhook, state: str, says: str, is_done: bool
 ) -> None:
-    delivery = start_verification(webhook, actor=PROJECT)
+    delivery = start_verification(unverified(webhook), actor=PROJECT)
     new_attempt(delivery, 1)
     Delivery.objects.update(state=state, attempt_count=1)
 
@@ -435,7 +436,7 @@ def test_a_live_part_is_marked_when_final(
 
 
 def test_a_live_part_has_the_head_of_the_same_moment(superuser: Page, webhook: Webhook) -> None:
-    delivery = start_verification(webhook, actor=PROJECT)
+    delivery = start_verification(unverified(webhook), actor=PROJECT)
     assert "Not verified yet" in text(superuser.get("webhook", "live", webhook.pk, "handshake"))
     Delivery.objects.filter(pk=delivery.pk).update(state=State.SUCCEEDED)
     Webhook.objects.get(pk=webhook.pk).activate()

@@ -15,6 +15,7 @@ from django.utils import timezone
 from webhooks_app.models import AuditEntry, Delivery, PortalLink, Webhook
 from webhooks_app.portal.webhooks import WebhookPage
 
+from ..support.rows import unverified
 from .conftest import SECRET, Page, shown_messages, shows, text
 
 PERMISSIONS = {
@@ -43,10 +44,14 @@ def make_ready(webhook: Webhook, action: str) -> None:
         webhook.disable("by hand")
     elif action == "resume":
         webhook.pause()
+    elif action == "revoke_previous_secret":
+        webhook.rotate_secret()
+    elif action == "verify":
+        unverified(webhook)
 
 
 def test_verify_starts_a_handshake(superuser: Page, webhook: Webhook) -> None:
-    answer = superuser.act("verify", webhook, confirmed=True)
+    answer = superuser.act("verify", unverified(webhook), confirmed=True)
 
     assert shown_messages(answer) == ["Started the verification."]
     assert webhook.deliveries.get().kind == Delivery.Kind.VERIFICATION
@@ -324,13 +329,13 @@ def test_secrets_are_rotated_one_at_a_time(superuser: Page, new_webhook: Callabl
 
 
 def test_a_refused_row_does_not_prevent_the_others(superuser: Page, new_webhook: Callable[..., Webhook]) -> None:
-    disabled, active = new_webhook(None), new_webhook(None)
+    disabled, pending = new_webhook(None), unverified(new_webhook(None))
     disabled.disable("by hand")
 
-    answer = superuser.act("verify", disabled, active, confirmed=True)
+    answer = superuser.act("verify", disabled, pending, confirmed=True)
 
     assert any("is disabled. Enable it first. Reason: by hand" in message for message in shown_messages(answer))
-    assert Delivery.objects.get().webhook == active
+    assert Delivery.objects.get().webhook == pending
 
 
 def test_a_selection_above_the_limit_is_refused(
@@ -345,7 +350,7 @@ def test_a_selection_above_the_limit_is_refused(
 
 
 def test_an_action_is_recorded_in_the_history(superuser: Page, webhook: Webhook) -> None:
-    superuser.act("verify", webhook, confirmed=True)
+    superuser.act("verify", unverified(webhook), confirmed=True)
 
     entry = LogEntry.objects.get()
     assert (entry.user, entry.object_id, str(entry.change_message)) == (
@@ -365,13 +370,14 @@ def test_an_action_needs_its_own_permission(
     make_ready(webhook, action)
 
     offered = dict(page.get("webhook").context["action_form"].fields["action"].choices)
+    secret = Webhook.objects.get().secret
     page.act(action, webhook, confirmed=True, event_type="file.deleted", post="yes")
 
     assert action not in offered
     saved = Webhook.objects.get()
     assert (saved.status, saved.secret, saved.deleted_at, saved.paused_at) == (
         webhook.status,
-        SECRET,
+        secret,
         None,
         webhook.paused_at,
     )

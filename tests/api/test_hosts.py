@@ -118,7 +118,7 @@ def test_an_error_rolls_back_the_requests_transaction(api, alice, settings, monk
     from django.db import connection
 
     monkeypatch.setitem(connection.settings_dict, "ATOMIC_REQUESTS", True)
-    webhook = make_webhook(alice)
+    webhook = make_webhook(alice, status="pending")
 
     assert api.call("POST", f"/v1/webhooks/{webhook.id}/verify", b"nonsense").status_code == 400
     assert api.call("GET", "/v1/nothing").status_code == 404

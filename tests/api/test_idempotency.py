@@ -11,7 +11,7 @@ from django.core.cache import cache
 from django.db import connection, connections, transaction
 from django.utils import timezone
 
-from tests.support.rows import EVENT_TYPE, emit_one, make_webhook
+from tests.support.rows import EVENT_TYPE, emit_one, end_deliveries, make_webhook, unverified
 from tests.support.statements import statements_of
 from webhooks_app import forget_owner
 from webhooks_app.api import idempotency
@@ -69,6 +69,8 @@ def test_every_post_operation_repeats_its_answer(api, alice):
     webhook, other = make_webhook(alice), make_webhook(alice)
     event = emit_one(alice)
     delivery = webhook.deliveries.get()
+    end_deliveries(state="given_up")
+    unverified(other)
     requests = [
         ("/v1/webhooks/test", {"webhook_id": webhook.id, "event_type": "file.deleted"}),
         (f"/v1/webhooks/{webhook.id}/try-filter", {"event_id": event.id}),
@@ -141,7 +143,7 @@ def test_the_filter_of_a_webhook_is_not_shown_again_without_its_scope(api, alice
 
 
 def test_an_error_is_repeated(api, alice):
-    webhook = make_webhook(alice)
+    webhook = unverified(make_webhook(alice))
     webhook.pause()
 
     first = create(api, {}, "k", f"/v1/webhooks/{webhook.id}/verify")
@@ -183,7 +185,7 @@ def test_a_rolled_back_request_leaves_nothing(api):
 @pytest.mark.django_db(transaction=True)
 def test_with_atomic_requests_an_error_is_not_stored(api, alice, monkeypatch):
     monkeypatch.setitem(connection.settings_dict, "ATOMIC_REQUESTS", True)
-    webhook = make_webhook(alice)
+    webhook = unverified(make_webhook(alice))
     webhook.pause()
 
     assert create(api, {}, "k", f"/v1/webhooks/{webhook.id}/verify").status_code == 409

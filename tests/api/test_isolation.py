@@ -7,7 +7,7 @@ import re
 import pytest
 from django.urls import URLPattern
 
-from tests.support.rows import EVENT_TYPE, emit_one, make_webhook, plan_replay
+from tests.support.rows import EVENT_TYPE, emit_one, make_webhook, plan_replay, unverified
 from webhooks_app.api.routers import ApiRouter
 from webhooks_app.models import Delivery, Event, Replay, Webhook
 
@@ -156,4 +156,4 @@ def test_another_owners_tests_do_not_count_against_the_limit(api, bobs_api, alic
 
     bobs_api.call("POST", f"/v1/webhooks/{webhook.id}/verify")
 
-    assert api.call("POST", f"/v1/webhooks/{webhook.id}/verify").status_code == 202
+    assert api.call("POST", f"/v1/webhooks/{unverified(webhook).id}/verify").status_code == 202

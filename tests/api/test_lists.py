@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.utils import timezone
 
-from tests.support.rows import EVENT_TYPE, emit_one, make_older, make_webhook
+from tests.support.rows import EVENT_TYPE, emit_one, make_older, make_webhook, unverified
 from tests.support.waiting import wait_for_next_millisecond
 from webhooks_app import emit, send_test_event
 from webhooks_app.models import Delivery, DeliveryAttempt, Event
@@ -212,7 +212,7 @@ def test_deliveries_are_filtered(api, alice):
     webhook = make_webhook(alice)
     event = emit_one(alice)
     test = send_test_event(webhook, "file.deleted")
-    verification = start_verification(webhook, actor=PROJECT)
+    verification = start_verification(unverified(webhook), actor=PROJECT)
     event = make_older(event, timedelta(days=2))
     Delivery.objects.filter(event=event).update(state="succeeded")
     real = Delivery.objects.get(event=event)

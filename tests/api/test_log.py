@@ -10,7 +10,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from tests.support.rows import EVENT_TYPE, emit_one, end_deliveries, make_webhook
+from tests.support.rows import EVENT_TYPE, emit_one, end_deliveries, make_webhook, unverified
 from webhooks_app import send_test_event
 from webhooks_app.models import Delivery, DeliveryAttempt, Event, QueueEntry, Webhook
 from webhooks_app.operations.actors import PROJECT
@@ -120,6 +120,7 @@ def test_attempts_are_in_the_order_of_their_numbers(api, delivery):
 
 
 def test_only_attempts_show_the_receivers_answer(api, webhook, delivery):
+    end_deliveries(state="given_up")
     paths = ["/v1/webhooks", f"/v1/webhooks/{webhook.id}", f"/v1/webhooks/{webhook.id}/deliveries", "/v1/events"]
 
     texts = [api.call("GET", path).text for path in paths]
@@ -231,7 +232,7 @@ def test_the_holds_of_a_page_take_one_query(api, alice, webhook):
 
 
 def test_a_verification_has_no_event(api, webhook):
-    delivery = start_verification(webhook, actor=PROJECT)
+    delivery = start_verification(unverified(webhook), actor=PROJECT)
 
     record = api.call("GET", f"/v1/deliveries/{delivery.id}").json()
 
@@ -239,6 +240,8 @@ def test_a_verification_has_no_event(api, webhook):
 
 
 def test_redelivery_sends_the_same_event_again(api, alice, delivery):
+    end_deliveries(state="given_up")
+
     answer = api.call("POST", f"/v1/deliveries/{delivery.id}/redeliver")
 
     again = Delivery.objects.get(redelivery_of=delivery)
@@ -249,6 +252,7 @@ def test_redelivery_sends_the_same_event_again(api, alice, delivery):
 
 
 def test_redelivery_wakes_the_workers(api, delivery, django_capture_on_commit_callbacks):
+    end_deliveries(state="given_up")
     woken = []
     deliveries_created.connect(lambda **_: woken.append(1), weak=False, dispatch_uid="test")
 
@@ -261,6 +265,7 @@ def test_redelivery_wakes_the_workers(api, delivery, django_capture_on_commit_ca
 
 @pytest.mark.parametrize("status", ["disabled", "failed"])
 def test_redelivery_to_a_webhook_that_is_not_active_is_refused(api, webhook, delivery, status):
+    end_deliveries(state="given_up")
     type(webhook).objects.update(status=status)
 
     answer = api.call("POST", f"/v1/deliveries/{delivery.id}/redeliver")
@@ -270,7 +275,7 @@ def test_redelivery_to_a_webhook_that_is_not_active_is_refused(api, webhook, del
 
 
 def test_a_verification_is_not_redelivered(api, webhook):
-    delivery = start_verification(webhook, actor=PROJECT)
+    delivery = start_verification(unverified(webhook), actor=PROJECT)
 
     answer = api.call("POST", f"/v1/deliveries/{delivery.id}/redeliver")
 
@@ -286,6 +291,7 @@ def test_the_log_remains_after_unsubscribing(api, alice, webhook):
 
 
 def test_an_event_without_its_body_has_no_data_and_is_not_redelivered(api, delivery):
+    end_deliveries(state="given_up")
     Event.objects.update(body="")
 
     assert api.call("GET", f"/v1/events/{delivery.event_id}").json()["data"] is None

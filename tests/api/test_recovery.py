@@ -85,6 +85,7 @@ def test_deliveries_of_events_that_are_still_missed_are_listed(api, alice):
     make_webhook(alice)
     lost, mended = (emit_one(alice).deliveries.get() for _ in range(2))
     end_deliveries(state="given_up")
+    mended.refresh_from_db()
     again = mended.redeliver()
     end_deliveries(Delivery.objects.filter(pk=again.pk), state="succeeded")
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from tests.support.rows import EVENT_TYPE, emit_one, make_webhook
+from tests.support.rows import EVENT_TYPE, emit_one, end_deliveries, make_webhook
 from webhooks_app.models import Delivery, Replay, Webhook
 from webhooks_app.replays.runner import advance
 
@@ -157,6 +157,7 @@ def test_the_possible_deliveries_of_a_selection_are_redelivered(api, alice, bob,
     refused = Delivery.objects.create(event=mine.event, webhook=stopped)
     make_webhook(bob)
     theirs = emit_one(bob).deliveries.get()
+    end_deliveries(state="given_up")
     stopped.disable("Out of order.")
 
     answer = redeliver(api, mine.id, refused.id, theirs.id, "dlv_unknown", mine.id)
@@ -173,7 +174,9 @@ def test_the_possible_deliveries_of_a_selection_are_redelivered(api, alice, bob,
 
 def test_a_second_redelivery_is_linked_to_the_first_delivery(api, alice, webhook):
     first = emit_one(alice).deliveries.get()
+    end_deliveries(state="given_up")
     redeliver(api, first.id)
+    end_deliveries(state="given_up")
     redeliver(api, Delivery.objects.get(redelivery_of=first).id)
 
     assert Delivery.objects.filter(redelivery_of=first).count() == 2
@@ -189,6 +192,7 @@ def test_the_size_of_a_selection_is_limited(api, number):
 def test_tests_in_a_selection_count_as_tests(api, webhook, settings):
     settings.WEBHOOKS_TEST_RATE = "1/min"
     api.call("POST", "/v1/webhooks/test", {"webhook_id": webhook.id, "event_type": EVENT_TYPE})
+    end_deliveries(state="given_up")
 
     answer = redeliver(api, Delivery.objects.get().id).json()
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from django.core.cache.backends import base, locmem
 
-from tests.support.rows import EVENT_TYPE, URL, emit_one, make_webhook
+from tests.support.rows import EVENT_TYPE, URL, emit_one, end_deliveries, make_webhook, unverified
 from webhooks_app import send_test_event
 from webhooks_app.models import Delivery, Event, Webhook
 from webhooks_app.operations import rate_limits
@@ -34,7 +34,7 @@ def send_test(api, webhook):
 
 
 def verify(api, webhook):
-    return api.call("POST", f"/v1/webhooks/{webhook.id}/verify")
+    return api.call("POST", f"/v1/webhooks/{unverified(webhook).id}/verify")
 
 
 def enable(api, webhook):
@@ -43,6 +43,7 @@ def enable(api, webhook):
 
 def redeliver_test(api, webhook):
     delivery = send_test_event(webhook, EVENT_TYPE)
+    end_deliveries(state="given_up")
     return api.call("POST", f"/v1/deliveries/{delivery.id}/redeliver")
 
 
@@ -193,6 +194,7 @@ def test_redeliveries_of_events_are_not_limited(api, alice, settings):
     settings.WEBHOOKS_PROBE_RATE = settings.WEBHOOKS_TEST_RATE = "1/min"
     make_webhook(alice)
     emit_one(alice)
+    end_deliveries(state="given_up")
     path = f"/v1/deliveries/{Delivery.objects.get().id}/redeliver"
 
     assert [api.call("POST", path).status_code for _ in range(3)] == [202] * 3
@@ -211,6 +213,7 @@ def test_a_refused_redelivery_of_a_test_is_not_counted(api, alice, settings):
     settings.WEBHOOKS_TEST_RATE = "1/min"
     webhook = make_webhook(alice)
     delivery = send_test_event(webhook, EVENT_TYPE)
+    end_deliveries(state="given_up")
     Event.objects.update(body="")
 
     assert api.call("POST", f"/v1/deliveries/{delivery.id}/redeliver").status_code == 409

@@ -478,7 +478,7 @@ def test_a_disabled_webhook_is_not_paused(api, alice):
 
 @pytest.mark.parametrize("verb", ["verify", "test"])
 def test_tests_and_verifications_are_refused_during_a_pause(api, alice, verb):
-    webhook = make_webhook(alice)
+    webhook = make_webhook(alice, status="pending")
     webhook.pause()
     requests = {
         "verify": (f"/v1/webhooks/{webhook.id}/verify", {}),
@@ -516,7 +516,7 @@ def test_a_failed_webhook_is_verified_rather_than_enabled(api, alice):
     assert "failed its verification" in answer.json()["detail"]
 
 
-@pytest.mark.parametrize("status", ["pending", "active", "failed"])
+@pytest.mark.parametrize("status", ["pending", "failed"])
 def test_a_verification_can_be_started_again(api, alice, status):
     webhook = make_webhook(alice, status=status)
 

@@ -123,7 +123,7 @@ def test_a_new_customer_tests_and_repairs_a_webhook(browser: Browser, service: s
         customer.follows("Recover missed events")
         customer.confirms("Count them")
         customer.sees("events would be sent.")
-        customer.confirms("Send them")
+        customer.confirms("Start")
         customer.sees("Done:")
         assert customer.steps <= 8
 
@@ -177,7 +177,7 @@ def test_a_webhook_is_created_tested_and_deleted_without_javascript(browser: Bro
         customer.confirms("Filter")
         customer.clicks(customer.row("file.uploaded").get_by_role("link").first)
         customer.confirms("Redeliver")
-        customer.sees("The event is sent once more.")
+        customer.sees("Redelivered the event.")
         customer.follows("Webhooks")
         customer.clicks(tab.get_by_role("main").get_by_role("link", name="http://127.0.0.1"))
         for action, done in (("Pause", "paused"), ("Resume", "resumed"), ("Delete", "deleted")):

@@ -77,7 +77,7 @@ def test_the_pages_work_in_a_frame_of_another_site(
         frame.get_by_role("link", name="Pause", exact=True).click()
         frame.get_by_role("button", name="Pause").click()
 
-        expect(frame.get_by_text("The webhook is paused.")).to_be_visible()
+        expect(frame.get_by_text("Paused the webhook.")).to_be_visible()
         keep_picture(tab, "portal in a frame")
         assert Webhook.objects.get(pk=customer.webhook.pk).paused_at is not None
         cookies = {each["name"]: each for each in context.cookies()}

@@ -19,7 +19,7 @@ from webhooks_app.models import Delivery
 from webhooks_app.operations.actors import PROJECT
 from webhooks_app.operations.lifecycle import start_verification
 
-from ..support.rows import emit_one
+from ..support.rows import emit_one, unverified
 from ..support.slots import open_slots
 
 pytestmark = pytest.mark.django_db
@@ -46,7 +46,9 @@ def redeliver(alice, webhook):
     [
         pytest.param("event", lambda alice, webhook: emit_one(alice), id="emitted"),
         pytest.param("test", lambda alice, webhook: send_test_event(webhook, "file.uploaded"), id="tested"),
-        pytest.param("verification", lambda alice, webhook: start_verification(webhook, actor=PROJECT), id="verified"),
+        pytest.param(
+            "verification", lambda alice, webhook: start_verification(unverified(webhook), actor=PROJECT), id="verified"
+        ),
         pytest.param("event", redeliver, id="redelivered"),
     ],
 )

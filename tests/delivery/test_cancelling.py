@@ -17,7 +17,7 @@ from webhooks_app.operations.actors import PROJECT
 from webhooks_app.operations.lifecycle import start_verification
 
 from ..support.plans import recorded_plans, rows_read
-from ..support.rows import EVENT_TYPE, emit_one, make_backlog, make_webhook
+from ..support.rows import EVENT_TYPE, emit_one, make_backlog, make_webhook, unverified
 
 pytestmark = pytest.mark.django_db
 
@@ -91,7 +91,7 @@ def test_a_page_is_read_in_the_order_of_an_index(webhook):
 
 CHANGES: dict[str, Any] = {
     "create": lambda webhook: make_webhook(webhook.owner),
-    "verify": lambda webhook: start_verification(webhook, actor=PROJECT),
+    "verify": lambda webhook: start_verification(unverified(webhook), actor=PROJECT),
     "disable": lambda webhook: lifecycle.disable(webhook, actor=PROJECT),
     "delete": lambda webhook: lifecycle.delete(webhook, actor=PROJECT),
     "forget": lambda webhook: forget_owner(webhook.owner),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from functools import partial
 
 import pytest
 
@@ -14,7 +13,7 @@ from webhooks_app.models import Delivery
 from webhooks_app.operations.actors import PROJECT
 from webhooks_app.operations.lifecycle import start_verification
 
-from ..support.rows import EVENT_TYPE, deliveries, emit_one
+from ..support.rows import EVENT_TYPE, deliveries, emit_one, end_deliveries, unverified
 
 pytestmark = pytest.mark.django_db
 
@@ -27,12 +26,13 @@ class AnHourAhead(datetime):
 
 def redeliver(webhook):
     emit_one(webhook.owner)
+    end_deliveries(state="given_up")
     return deliveries()[0].redeliver()
 
 
 QUEUED = {
     "an event": lambda webhook: emit_one(webhook.owner).deliveries.get(),
-    "a handshake": partial(start_verification, actor=PROJECT),
+    "a handshake": lambda webhook: start_verification(unverified(webhook), actor=PROJECT),
     "a test": lambda webhook: send_test_event(webhook, EVENT_TYPE),
     "a redelivery": redeliver,
 }

@@ -16,7 +16,7 @@ from webhooks_app.testing import Webhooks
 from webhooks_app.transport import Response
 
 from ..api.conftest import client_of
-from ..support.rows import EVENT_TYPE, URL, deliveries, emit_one, make_webhook
+from ..support.rows import EVENT_TYPE, URL, deliveries, emit_one, make_webhook, unverified
 
 pytestmark = pytest.mark.django_db
 
@@ -93,7 +93,7 @@ def test_all_new_deliveries_have_the_policy_of_the_webhook(patient, alice, recei
 
 
 def test_a_handshake_has_the_default_policy(patient):
-    delivery = start_verification(patient, actor=PROJECT)
+    delivery = start_verification(unverified(patient), actor=PROJECT)
 
     assert (delivery.retry_policy, delivery.max_attempts) == ("", 4)
 
@@ -186,7 +186,7 @@ def test_accepted_statuses_determine_success(alice, receiver, deliver, accepted,
 
 def test_a_handshake_requires_200_regardless_of_accepted_statuses(alice, receiver, deliver):
     webhook = make_webhook(alice, accepted_statuses="2xx")
-    start_verification(webhook, actor=PROJECT)
+    start_verification(unverified(webhook), actor=PROJECT)
 
     transport = receiver()
     transport.answer = 204

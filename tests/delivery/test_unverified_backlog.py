@@ -14,7 +14,7 @@ from webhooks_app.operations.actors import PROJECT
 from webhooks_app.operations.lifecycle import start_verification
 
 from ..support.plans import recorded_plans, rows_read, update_statistics
-from ..support.rows import EVENT_TYPE, make_backlog, make_webhook
+from ..support.rows import EVENT_TYPE, make_backlog, make_webhook, unverified
 
 pytestmark = pytest.mark.django_db
 
@@ -26,7 +26,7 @@ def held(request, alice) -> Webhook:
     """A webhook with a new URL and a backlog."""
     webhook = make_webhook(alice, order=request.param)
     make_backlog(webhook, BACKLOG)
-    start_verification(webhook, actor=PROJECT)
+    start_verification(unverified(webhook), actor=PROJECT)
     return webhook
 
 

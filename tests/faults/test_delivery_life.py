@@ -414,7 +414,8 @@ class DeliveryLife(RuleBasedStateMachine):
             return
         series = list(self.series.values())[which % len(self.series)]
         may_be_queued = series.webhook.may_be_sent(series.kind) or series.webhook.status == "pending"
-        if series.event_id is None or series.webhook.is_deleted or not may_be_queued:
+        is_refused = series.event_id is None or series.state == "pending" or series.webhook.is_deleted
+        if is_refused or not may_be_queued:
             return
         redeliver(Delivery.objects.get(pk=series.id), actor=PROJECT)
         self._adopt([(series.webhook, series.kind)])
@@ -425,6 +426,9 @@ class DeliveryLife(RuleBasedStateMachine):
             self.emit()
         webhook = self.webhooks[index]
         is_disabled = webhook.status == "disabled"
+        is_verified = webhook.status == "active" and not webhook.pending_url
+        if do == "verify" and is_verified:
+            return
         if do in ("delete", "move", "withdraw") or (do == "enable") == is_disabled:
             webhook.row.refresh_from_db()
             getattr(self, f"_{do}")(webhook)

@@ -64,14 +64,14 @@ def _manages_a_webhook(customer: Customer, receiver: LocalReceiver) -> None:
     page = created.url.partition("secret/")[0]
     wait_until(lambda: "Verified" in customer.reads(page), customer.project.log)
 
-    assert "The webhook is paused." in customer.sends(f"{page}pause/").text
-    assert "The webhook is resumed." in customer.sends(f"{page}resume/").text
+    assert "Paused the webhook." in customer.sends(f"{page}pause/").text
+    assert "Resumed the webhook." in customer.sends(f"{page}resume/").text
     tested = customer.sends(f"{page}test/", event_type="order.paid", event_data='{"order": "tried", "amount": 1}')
     wait_until(lambda: "status 200, which confirms receipt" in customer.reads(tested.url), customer.project.log)
     delivery = re.findall(r"delivery=(dlv_\w+)", tested.url)[0]
-    assert "The event is sent once more." in customer.sends(f"deliveries/{delivery}/").text
+    assert "Redelivered the event." in customer.sends(f"deliveries/{delivery}/").text
     wait_until(lambda: len([each for each in receiver.events("order.paid") if "tried" in str(each.message)]) > 2)
-    assert "The webhook is deleted." in customer.sends(f"{page}delete/").text
+    assert "Deleted the webhook." in customer.sends(f"{page}delete/").text
     assert customer.session.get(page, timeout=20).status_code == 404
 
 

@@ -9,7 +9,7 @@ import pytest
 from django.core.management.base import CommandError
 
 from tests.support.retries import NEVER
-from tests.support.rows import deliveries, emit_one, make_webhook
+from tests.support.rows import deliveries, emit_one, end_deliveries, make_webhook
 from webhooks_app import emit
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.models import AuditEntry, Delivery, Webhook
@@ -27,6 +27,7 @@ def test_a_selection_is_redelivered_and_its_new_ids_are_printed(run: Run, owner:
     make_webhook(owner)
     for error in ("first", "second"):
         emit_one(owner, error)
+    end_deliveries(state="given_up")
     first, second = deliveries()
 
     output = run("redeliver_webhooks", first.pk, second.pk, first.pk)
@@ -43,6 +44,7 @@ def test_a_selection_is_redelivered_and_its_new_ids_are_printed(run: Run, owner:
 def test_refusals_are_named_and_the_others_are_sent(run: Run, owner: Any) -> None:
     going, stopped = make_webhook(owner), make_webhook(owner)
     emit_one(owner)
+    end_deliveries(state="given_up")
     stopped.disable("by hand")
     sent, refused = (Delivery.objects.get(webhook=webhook).pk for webhook in (going, stopped))
 
@@ -65,6 +67,7 @@ def test_waiting_shows_each_attempt_and_fails_if_one_is_given_up(
     settings.WEBHOOKS_RETRY_POLICIES = [NEVER]
     settings.WEBHOOKS_SWEEP_SECONDS = 0.05
     emit("file.deleted", DATA, owner=owner)
+    end_deliveries(state="given_up")
     (delivery,) = deliveries()
 
     output = run("redeliver_webhooks", delivery.pk, "--wait")

@@ -10,6 +10,7 @@ from django.core.management.base import CommandError
 from django.test import override_settings
 
 from tests.support.retries import QUICK
+from tests.support.rows import unverified
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.models import Delivery, Webhook
 from webhooks_app.receiver.local import Answers, ChallengeAnswer, LocalReceiver
@@ -28,6 +29,8 @@ def _quick_retries() -> Iterator[None]:
 
 
 def test_verify_shows_the_attempt_and_prints_the_status(run: Run, webhook: Webhook, worker: Engine) -> None:
+    unverified(webhook)
+
     output = run("verify_webhook", webhook.id)
 
     assert output.stdout == "active\n"
@@ -36,6 +39,7 @@ def test_verify_shows_the_attempt_and_prints_the_status(run: Run, webhook: Webho
 
 def test_verify_fails_on_a_wrong_challenge(run: Run, webhook: Webhook, receiver: LocalReceiver, worker: Engine) -> None:
     receiver.answers = Answers(challenge=ChallengeAnswer.WRONG)
+    unverified(webhook)
 
     with pytest.raises(CommandError, match=r"handshake failed: .* differs") as caught:
         run("verify_webhook", webhook.id)
@@ -46,6 +50,8 @@ def test_verify_fails_on_a_wrong_challenge(run: Run, webhook: Webhook, receiver:
 
 
 def test_verify_without_waiting_leaves_the_handshake_to_a_worker(run: Run, webhook: Webhook) -> None:
+    unverified(webhook)
+
     output = run("verify_webhook", webhook.id, "--no-wait")
 
     assert output.stdout == "pending\n"

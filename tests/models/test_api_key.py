@@ -6,8 +6,10 @@ from datetime import timedelta
 
 import pytest
 from django.core.exceptions import ValidationError
+from django.db import transaction
 from django.utils import timezone
 
+from webhooks_app.exceptions import AlreadyInStateError
 from webhooks_app.models import ApiKey
 from webhooks_app.models.api_key import owner_scopes
 
@@ -56,7 +58,8 @@ def test_revoking_again_does_not_change_the_time(alice):
     api_key.revoke()
     first = api_key.revoked_at
 
-    ApiKey.objects.get().revoke()
+    with pytest.raises(AlreadyInStateError, match="already revoked"), transaction.atomic():
+        ApiKey.objects.get().revoke()
 
     assert ApiKey.objects.get().revoked_at == first
 

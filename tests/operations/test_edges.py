@@ -17,7 +17,7 @@ from webhooks_app.models import AuditEntry, Delivery, Webhook
 from webhooks_app.operations import lifecycle, replays, rotation
 
 from ..api.conftest import client_of
-from ..support.rows import EVENT_TYPE, emit_one
+from ..support.rows import EVENT_TYPE, emit_one, end_deliveries, unverified
 
 pytestmark = pytest.mark.django_db
 
@@ -110,6 +110,9 @@ BY_COMMAND = {
 @pytest.mark.parametrize("name", BY_API)
 def test_all_entry_points_have_the_same_effect_and_are_audited(webhook, alice, name):
     emit_one(alice)
+    end_deliveries(state="given_up")
+    if name == "verify":
+        unverified(webhook)
     api, console = client_of(alice), Console()
     AuditEntry.objects.all().delete()
 
@@ -119,7 +122,8 @@ def test_all_entry_points_have_the_same_effect_and_are_audited(webhook, alice, n
         lambda: BY_COMMAND[name](webhook),
     ):
         by()
-        Webhook.objects.update(paused_at=None, status="active")
+        Webhook.objects.update(paused_at=None)
+        end_deliveries(state="given_up")
 
     entries = AuditEntry.objects.order_by("id")
     assert [entry.via for entry in entries] == ["api", "console", "command"]
@@ -135,6 +139,8 @@ def test_all_entry_points_have_the_same_effect_and_are_audited(webhook, alice, n
 )
 def test_entry_points_share_their_limits(webhook, alice, settings, name, limit, words):
     setattr(settings, f"WEBHOOKS_{limit}_RATE", "1/min")
+    if name == "verify":
+        unverified(webhook)
     assert BY_API[name](client_of(alice), webhook).status_code == 202
     number = Delivery.objects.count()
 
@@ -150,6 +156,7 @@ def test_entry_points_share_their_limits(webhook, alice, settings, name, limit, 
 def test_a_command_redelivers_no_more_tests_than_the_others(webhook, settings):
     settings.WEBHOOKS_TEST_RATE = "1/min"
     call_command("send_test_event", webhook.pk, EVENT_TYPE)
+    end_deliveries(state="given_up")
 
     with pytest.raises(CommandError, match="Too many test events to one webhook"):
         BY_COMMAND["redeliver"](webhook)

@@ -262,14 +262,13 @@ def test_a_webhook_that_is_not_active_has_one_url_only(alice, receiver, deliver,
     assert Webhook.objects.get().status == "active"
 
 
-@pytest.mark.parametrize("again", [True, False], ids=["anew", "once"])
 @pytest.mark.parametrize("is_paused", [True, False], ids=["paused", "running"])
-def test_the_verification_of_a_pending_url_can_be_repeated(webhook, receiver, deliver, again, is_paused):
+def test_the_verification_of_a_pending_url_can_be_repeated(webhook, receiver, deliver, is_paused):
     move(webhook)
     if is_paused:
         webhook.pause()
 
-    lifecycle.start_verification(webhook, actor=PROJECT, again=again)
+    lifecycle.start_verification(webhook, actor=PROJECT)
     assert (webhook.status, webhook.pending_url) == ("active", NEW_URL)
     transport = receiver()
     deliver(transport)
@@ -278,7 +277,7 @@ def test_the_verification_of_a_pending_url_can_be_repeated(webhook, receiver, de
     webhook = Webhook.objects.get()
     assert webhook.url == NEW_URL
     with pytest.raises(AlreadyInStateError):
-        lifecycle.start_verification(webhook, actor=PROJECT, again=False)
+        lifecycle.start_verification(webhook, actor=PROJECT)
 
 
 # In flight

@@ -21,7 +21,7 @@ from webhooks_app.signals import deliveries_created, webhook_paused, webhook_res
 from webhooks_app.transport import Exchange, Response
 
 from ..delivery.conftest import recorded
-from ..support.rows import EVENT_TYPE, URL, deliveries, emit_one, make_webhook
+from ..support.rows import EVENT_TYPE, URL, deliveries, emit_one, end_deliveries, make_webhook, unverified
 from ..support.slots import open_slots
 
 pytestmark = pytest.mark.django_db
@@ -197,7 +197,7 @@ def test_pausing_and_resuming_depend_on_the_state(webhook, before, verb, message
     ids=["verification", "test"],
 )
 def test_tests_and_verifications_are_refused_for_a_paused_webhook(webhook, ask):
-    webhook.pause()
+    unverified(webhook).pause()
 
     with pytest.raises(WebhookStateError, match="Resume it first"):
         ask(webhook)
@@ -207,6 +207,7 @@ def test_tests_and_verifications_are_refused_for_a_paused_webhook(webhook, ask):
 def test_a_redelivery_is_held_but_that_of_a_test_is_refused(alice, webhook, queue):
     emit_one(alice)
     test = send_test_event(webhook, EVENT_TYPE)
+    end_deliveries(state="given_up")
     webhook.pause()
 
     assert deliveries()[0].redeliver().state == "pending"

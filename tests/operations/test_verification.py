@@ -16,7 +16,7 @@ from webhooks_app.signals import webhook_disabled, webhook_verified
 from webhooks_app.transport import Response
 from webhooks_app.transport import errors as failures
 
-from ..support.rows import deliveries, emit_one, make_webhook
+from ..support.rows import deliveries, emit_one, make_webhook, unverified
 
 pytestmark = pytest.mark.django_db
 
@@ -158,7 +158,7 @@ def test_a_new_handshake_supersedes_the_previous_one(pending, receiver, deliver)
 
 def test_events_are_held_until_a_new_verification_passes(alice, webhook, receiver, deliver):
     emit_one(alice)
-    start_verification(webhook, actor=PROJECT)
+    start_verification(unverified(webhook), actor=PROJECT)
     transport = receiver()
 
     deliver(transport)
@@ -171,7 +171,7 @@ def test_events_are_held_until_a_new_verification_passes(alice, webhook, receive
 
 def test_events_held_for_a_verification_that_fails_are_cancelled(alice, webhook, receiver, deliver):
     emit_one(alice)
-    start_verification(webhook, actor=PROJECT)
+    start_verification(unverified(webhook), actor=PROJECT)
     transport = receiver()
     transport.answer = lambda request: 500
 

@@ -10,16 +10,16 @@ from typing import Any
 from django.utils import timezone
 
 from webhooks_app import register_webhook, send_test_event
-from webhooks_app.models import Delivery, Problem, Replay, Webhook
+from webhooks_app.models import Delivery, Problem, QueueEntry, Replay, Webhook
 from webhooks_app.operations import lifecycle, problems, replays, rights, rotation
 from webhooks_app.operations.actors import BaseActor
 from webhooks_app.operations.lifecycle import start_verification
 from webhooks_app.operations.registration import update_webhook
 from webhooks_app.operations.rights import Right
-from webhooks_app.operations.sending import redeliver
+from webhooks_app.operations.sending import redeliver, retry
 
 from ..replays.conftest import emit_with
-from ..support.rows import EVENT_TYPE, URL, emit_one, make_problem, plan_replay
+from ..support.rows import EVENT_TYPE, URL, emit_one, end_deliveries, make_problem, plan_replay, unverified
 
 REPLAYED_SINCE = timedelta(hours=1)
 
@@ -65,12 +65,27 @@ def prepared(webhook: Webhook) -> Webhook:
 
 
 def delivered(webhook: Webhook) -> Delivery:
-    emit_one(webhook.owner)
-    return webhook.deliveries.get()
+    event = emit_one(webhook.owner)
+    end_deliveries(webhook.deliveries, state="given_up")
+    return webhook.deliveries.get(event=event)
+
+
+def waiting(webhook: Webhook) -> Delivery:
+    delivery = emit_one(webhook.owner).deliveries.get()
+    QueueEntry.objects.filter(pk=delivery.pk).update(due_at=timezone.now() + timedelta(hours=1))
+    return delivery
 
 
 def tested(webhook: Webhook) -> Delivery:
-    return send_test_event(webhook, EVENT_TYPE)
+    delivery = send_test_event(webhook, EVENT_TYPE)
+    end_deliveries(webhook.deliveries, state="given_up")
+    return Delivery.objects.get(pk=delivery.pk)
+
+
+def tested_in_vain(webhook: Webhook) -> Delivery:
+    delivery = send_test_event(webhook, EVENT_TYPE)
+    QueueEntry.objects.filter(pk=delivery.pk).update(attempt=1, due_at=timezone.now() + timedelta(hours=1))
+    return delivery
 
 
 def ready(webhook: Webhook) -> Replay:
@@ -158,6 +173,7 @@ USE_CASES = {
         call=lambda webhook, actor: start_verification(webhook, actor=actor),
         right=rights.VERIFY_WEBHOOK,
         action="webhook.verification_started",
+        make=unverified,
         spoil=disabled,
         limit="VERIFICATION",
     ),
@@ -203,6 +219,21 @@ USE_CASES = {
         right=rights.REDELIVER,
         action="delivery.redelivered",
         make=tested,
+        spoil=lambda delivery: delivery.webhook.pause(),
+        limit="TEST",
+    ),
+    "retry": UseCase(
+        call=lambda delivery, actor: retry(delivery, actor=actor),
+        right=rights.REDELIVER,
+        action="delivery.retried",
+        make=waiting,
+        spoil=delete_webhook_of,
+    ),
+    "retry a test": UseCase(
+        call=lambda delivery, actor: retry(delivery, actor=actor),
+        right=rights.REDELIVER,
+        action="delivery.retried",
+        make=tested_in_vain,
         spoil=lambda delivery: delivery.webhook.pause(),
         limit="TEST",
     ),

@@ -82,7 +82,7 @@ def test_a_redelivery_leads_to_the_new_delivery(amina: Customer) -> None:
 
     again = Delivery.objects.get(redelivery_of=amina.delivery)
     assert answer.request["PATH_INFO"] == amina.url("delivery", again.pk)
-    assert "The event is sent once more." in text(answer)
+    assert "Redelivered the event." in text(answer)
     assert again.requested_by == amina.user
     assert amina.url("delivery", again.pk) in text(amina.get("delivery", amina.delivery.pk))
 
@@ -159,7 +159,7 @@ def test_nothing_is_offered_if_no_event_was_found(amina: Customer) -> None:
     shown = text(amina.get("replay", amina.replay.pk))
 
     assert "No events to send in this period." in shown
-    assert "Send them" not in shown
+    assert "Start" not in shown
 
 
 def test_the_end_of_a_replay_is_confirmed_with_a_reason(amina: Customer) -> None:
@@ -211,7 +211,7 @@ def test_a_revoked_key_is_refused_at_once(amina: Customer, client: Any) -> None:
 
     answer = amina.post("key-revoke", key.pk)
 
-    assert "The API key is revoked." in text(answer)
+    assert "Revoked the key." in text(answer)
     assert client.get("/v1/webhooks", headers={"Authorization": f"Bearer {secret}"}).status_code == 401
 
 

@@ -388,8 +388,8 @@ def test_a_frame_shows_new_secrets_and_messages_without_a_cookie_of_django(amina
 
     assert "whk_" in page.text
     assert ApiKey.objects.filter(name="x").get().created_by is None
-    assert "The webhook is paused." in paused.text
-    assert "The webhook is paused." not in client.get(amina.url("overview")).text
+    assert "Paused the webhook." in paused.text
+    assert "Paused the webhook." not in client.get(amina.url("overview")).text
     assert set(client.cookies) == {COOKIE, "webhooks_portal_probe_token"}
     assert "whk_" not in str(PortalLink.objects.get().data)
 

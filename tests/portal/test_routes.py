@@ -17,9 +17,9 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import URLPattern, URLResolver, reverse
 
 from webhooks_app.models import ApiKey, AuditEntry, Delivery, SigningKey, Webhook
+from webhooks_app.pages.actions import REPLAY as STEPS
 from webhooks_app.portal import portal_url, urls
 from webhooks_app.portal.actions import ACTIONS
-from webhooks_app.portal.replays import STEPS
 
 from ..support.controls import cancelling, controls_of
 from .conftest import Customer, make_customer
@@ -281,7 +281,7 @@ def test_a_manager_gets_no_secret(amina: Customer, settings: Any) -> None:
     settings.WEBHOOKS_OWNERS = "tests.portal.conftest.ManagingOwners"
     before = secrets()
 
-    refused = amina.post("webhook-action", amina.webhook.pk, "expire-old-secret")
+    refused = amina.post("webhook-action", amina.webhook.pk, "revoke-previous-secret")
     seen = everything_permitted(amina.client, amina)
 
     assert "may not create or replace secrets" in refused.content.decode()
@@ -352,7 +352,7 @@ def test_a_page_that_reads_itself_again_leaves_messages_to_the_next_visit(amina:
     polled = amina.client.get(address, headers={"X-Requested-With": "fetch"}).text
     visited = amina.client.get(address).text
 
-    assert ["The webhook is paused." in page for page in (polled, visited)] == [False, True]
+    assert ["Paused the webhook." in page for page in (polled, visited)] == [False, True]
 
 
 def test_the_only_account_needs_no_choice(amina: Customer) -> None:

@@ -41,6 +41,13 @@ def make_webhook(owner: Any, *event_types: str, status: str = "active", url: str
     return webhook
 
 
+def unverified(webhook: Webhook) -> Webhook:
+    """Make a webhook await a verification, without one in the queue, and return it."""
+    Webhook.objects.filter(pk=webhook.pk).update(status=Webhook.Status.PENDING)
+    webhook.refresh_from_db()
+    return webhook
+
+
 def plan_replay(webhook: Webhook, *, requested_by: Any = None, **fields: Any) -> Replay:
     return replays.plan(webhook, actor=ProjectCode(account=requested_by), **fields)
 

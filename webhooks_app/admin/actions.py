@@ -1,4 +1,4 @@
-"""Actions on selected rows: confirmed if destructive, limited in number, and recorded in the history."""
+"""Actions on selected rows: confirmed, limited in number, and recorded in the history."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.text import Truncator
 from django.utils.translation import gettext
-from django.utils.translation import gettext_lazy as _
 
 from ..error_reports import hide_values
-from ..operations.actors import BaseActor, lacking
+from ..operations.actors import lacking
 from ..operations.rights import AccessDeniedError
-from ..pages.confirmations import Confirmation, ReasonForm
+from ..pages.actions import Offer
+from ..pages.confirmations import ReasonForm
 from ..pages.forms import REFUSALS, as_form_error, refusal_of, refuse
 from .audit import AuditedAdmin
 from .display import page_of
@@ -95,8 +95,16 @@ class ActingAdmin(AuditedAdmin):
     unasked_actions: tuple[str, ...] = ()
     """Those of the page's actions whose button runs them at once."""
 
-    confirmations: Mapping[str, Confirmation] = {}
-    """The confirmation of each action that needs no other form."""
+    table: Mapping[str, Offer] = {}
+    """What the actions are. Those without a method of their own get one that asks for confirmation."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for name, offer in cls.table.items():
+            if not hasattr(cls, name):
+                setattr(cls, name, _asking(name))
+            if name != DELETE:
+                getattr(cls, name).short_description = offer.label
 
     def get_urls(self) -> list[URLPattern]:
         name = f"{self.opts.app_label}_{self.opts.model_name}_act"
@@ -104,8 +112,8 @@ class ActingAdmin(AuditedAdmin):
         return [act, *super().get_urls()]
 
     def offers(self, item: Any, action: str) -> bool:
-        """Return True if the action makes sense in the row's current state."""
-        return True
+        """Return True if the row has a button for the action, whose state permits it."""
+        return action not in self.table or self.table[action].is_for(item)
 
     def buttons(self, request: HttpRequest, item: Any, among: Sequence[str] | None = None) -> list[Button]:
         """Return the buttons for the actions that the user may run on a row, by default for all of its page."""
@@ -115,19 +123,11 @@ class ActingAdmin(AuditedAdmin):
                 self.page_url(item, "act", action),
                 getattr(self, action).short_description,
                 action in self.unasked_actions,
-                self.is_destructive(action),
+                action in self.table and self.table[action].is_destructive,
             )
             for action in (self.page_actions if among is None else among)
             if action in allowed and self.may_run(request, action, item) and self.offers(item, action)
         ]
-
-    def is_destructive(self, action: str) -> bool:
-        found = self.confirmations.get(_name(action))
-        return found is not None and found.is_destructive
-
-    def consequences(self, action: str, items: list[Any]) -> list[str]:
-        """Return sentences about what an action does to these rows, for its confirmation."""
-        return []
 
     def described(self, item: Any) -> str:
         """Return a row as its confirmation names it."""
@@ -139,6 +139,8 @@ class ActingAdmin(AuditedAdmin):
 
     def may_run(self, request: HttpRequest, action: str, item: Any) -> bool:
         """Return True if the user has the permissions of an action for this row."""
+        if action in self.table and action != DELETE:
+            return self.may(request, self.table[action].right, item)
         needed = getattr(getattr(self, action), "allowed_permissions", ())
         return all(getattr(self, f"has_{name}_permission")(request, item) for name in needed)
 
@@ -149,7 +151,11 @@ class ActingAdmin(AuditedAdmin):
         """
         location = () if action_location is None else (action_location,)
         found: dict[str, Any] = dict(super().get_actions(request, *location))
-        return {name: _permitted(action) for name, action in found.items()}
+        return {
+            name: _permitted(action)
+            for name, action in found.items()
+            if name not in self.table or self.may_run(request, name, None)
+        }
 
     def changes_refused(self, request: HttpRequest, action: str, queryset: QuerySet[Any]) -> bool:
         """Show a message and return True if the user lacks the permission of an action for one of the rows."""
@@ -211,10 +217,6 @@ class ActingAdmin(AuditedAdmin):
             raise PermissionDenied
         return self._act(request, object_id, DELETE) or HttpResponseRedirect(self._url("changelist"))
 
-    def delete(self, item: Any, *, actor: BaseActor, reason: str = "") -> None:
-        """Delete a row. Overridden by the admins of rows that people may delete."""
-        raise NotImplementedError
-
     def reason_of_refusal(self, request: HttpRequest, item: Any) -> str:
         """Return the reason why the owner policy refuses a change of a row."""
         return lacking(actor_of(request).access_to(self.owner_id_of(item)))
@@ -248,26 +250,32 @@ class ActingAdmin(AuditedAdmin):
         self,
         request: HttpRequest,
         queryset: QuerySet[Any],
-        operation: Callable[..., object],
-        *,
         action: str,
-        history: str | Callable[[Any], str],
-        leads_to: Callable[[Any, Any], str] | None = None,
+        *,
+        operation: Callable[..., object] | None = None,
+        history: Callable[[Any], str] | None = None,
     ) -> HttpResponseBase | None:
-        """Ask for confirmation, and for a reason if there is one to ask, then run the operation on each selected row.
+        """Ask for confirmation, and for a reason if there is one to ask, then run an action on each selected row.
 
-        ``history`` is what happened, or returns it from the operation's return value. ``leads_to`` returns the URL of
-        the result of a single row, from the row and that value.
+        ``operation`` replaces that of the table, and ``history`` returns what is said about its return value.
         """
-        if self.confirmations[_name(action)].asks_reason:
+        offer = self.table[action]
+        operation = operation or offer.operation
+        assert operation is not None
+        if offer.asks_reason:
             form = ReasonForm(request.POST if self.is_confirmed(request) else None)
             if not form.is_valid():
                 return self.ask(request, queryset, action=action, form=form)
             operation = partial(operation, reason=form.cleaned_data["reason"])
         elif not self.is_confirmed(request):
             return self.ask(request, queryset, action=action)
-        done = self.carry_out(request, queryset, operation, history=history, is_deletion=action == DELETE)
-        return HttpResponseRedirect(leads_to(*done[0])) if leads_to is not None and len(done) == 1 else None
+        said = history or (lambda _result: str(offer.done))
+        done = self.carry_out(request, queryset, operation, history=said, is_deletion=action == DELETE)
+        return self.after(request, action, done)
+
+    def after(self, request: HttpRequest, action: str, done: list[tuple[Any, Any]]) -> HttpResponseBase | None:
+        """Return where an action leads, if not back. ``done`` has the rows that were not refused, with the results."""
+        return None
 
     def ask(
         self,
@@ -281,19 +289,24 @@ class ActingAdmin(AuditedAdmin):
     ) -> TemplateResponse | None:
         """Return a confirmation page that lists the selected rows and calls the same action again.
 
-        ``question`` is for actions without an entry in ``confirmations``. ``more`` is further context of the page.
+        If the state of none of the rows permits the action, show the reasons and return None. ``question`` is for
+        actions with a form of their own. ``more`` is further context of the page.
         """
         selected = self._selected(request, queryset)
-        if not selected:
+        offer = self.table.get(action)
+        refusals = dict.fromkeys(offer.refusal(item) for item in selected) if offer else {"": None}
+        if all(refusals):  # also if nothing is selected
+            for refusal in refusals:
+                self.message_user(request, refusal, messages.ERROR)
             return None
         return page_of(
             self,
             request,
             "confirm_action",
-            title=_("Delete") if action == DELETE else getattr(self, action).short_description,
-            question=question or self.confirmations[_name(action)].asked_of(len(selected)),
-            consequences=self.consequences(_name(action), selected),
-            is_destructive=self.is_destructive(action),
+            title=offer.label if offer else getattr(self, action).short_description,
+            question=question or (offer.asked_of(len(selected)) if offer else ""),
+            consequences=offer.consequences(selected) if offer else [],
+            is_destructive=offer is not None and offer.is_destructive,
             form=form,
             objects=selected,
             named=[self.described(item) for item in selected],
@@ -345,8 +358,7 @@ class ActingAdmin(AuditedAdmin):
 
     @admin.action(permissions=["delete"], description=delete_selected.short_description)  # type: ignore[attr-defined]
     def delete_selected(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        history = gettext("Deleted the %(name)s.") % {"name": self.opts.verbose_name}
-        return self.ask_and_carry_out(request, queryset, self.delete, action=DELETE, history=history)
+        return self.ask_and_carry_out(request, queryset, DELETE)
 
     def _back_url(self, request: HttpRequest) -> str:
         """Return the URL of the page where the action started: a row's page or the list."""
@@ -372,6 +384,16 @@ def _object_id(request: HttpRequest) -> str:
     return str(request.resolver_match.kwargs.get("object_id", "")) if request.resolver_match else ""
 
 
-def _name(action: str) -> str:
-    """Return the name of an action among the confirmations."""
-    return "delete" if action == DELETE else action
+def _asking(name: str) -> Callable[..., HttpResponseBase | None]:
+    """Return the method of an action that asks for confirmation."""
+
+    def run(self: ActingAdmin, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
+        return self.ask_and_carry_out(request, queryset, name)
+
+    run.__name__ = name
+    return run
+
+
+def with_deletion(offers: Mapping[str, Offer]) -> dict[str, Offer]:
+    """Return a table in which the deletion has the name that Django gives to it."""
+    return {DELETE if name == "delete" else name: offer for name, offer in offers.items()}

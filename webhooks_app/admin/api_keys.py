@@ -7,21 +7,20 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
-from django.db.models import Q, QuerySet
+from django.db.models import Q
 from django.http import HttpRequest, HttpResponseRedirect
-from django.http.response import HttpResponseBase
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..models import ApiKey
 from ..models.api_key import SERVICE_SCOPES
-from ..operations.actors import BaseActor
-from ..operations.api_keys import change_key, create_key, delete_key, may_grant, revoke_key
+from ..operations.api_keys import change_key, create_key, may_grant
 from ..operations.rights import CREATE_KEY
 from ..owners import owners
-from ..pages.confirmations import API_KEY, last_uses
+from ..pages.actions import API_KEY
 from ..pages.form_fields import NEVER_EXPIRES, ExpiryField
 from ..pages.forms import RefusableForm
+from .actions import with_deletion
 from .display import WideCheckboxes, time_of
 from .export import ExportingAdmin, account_of
 from .filters import CreatedFilter, OwnerFilter
@@ -106,12 +105,9 @@ class ApiKeyAdmin(OwnableAdmin, ShowingSecrets, ExportingAdmin):
     revoked = time_of("revoked_at", _("revocation"))
     list_filter = (CreatedFilter, OwnerFilter, "revoked_at")
     list_select_related = ("owner",)
-    actions = ("revoke", "delete_selected")
+    table = with_deletion(API_KEY)
+    actions = tuple(table)
     page_actions = ("revoke",)
-    confirmations = API_KEY
-
-    def offers(self, item: ApiKey, action: str) -> bool:
-        return item.revoked_at is None
 
     def matches_text(self, request: HttpRequest, term: str) -> Q:
         if term.startswith("whk_"):
@@ -161,17 +157,6 @@ class ApiKeyAdmin(OwnableAdmin, ShowingSecrets, ExportingAdmin):
     def label_of_secret(self, item: ApiKey) -> str:
         return gettext("New API key")
 
-    def delete(self, item: ApiKey, *, actor: BaseActor, reason: str = "") -> None:
-        delete_key(item, actor=actor, reason=reason)
-
     def described(self, item: ApiKey) -> str:
         account = gettext("service") if item.owner is None else owners().label(item.owner)
         return f"{item} ({account})"
-
-    def consequences(self, action: str, items: list[ApiKey]) -> list[str]:
-        return last_uses(items)
-
-    @admin.action(description=_("Revoke"), permissions=["change"])
-    def revoke(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        history = gettext("Revoked the key.")
-        return self.ask_and_carry_out(request, queryset, revoke_key, action="revoke", history=history)

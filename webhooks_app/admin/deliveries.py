@@ -10,7 +10,7 @@ from django.contrib import admin
 from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied
 from django.db.models import Model, Q, QuerySet
-from django.http import Http404, HttpRequest
+from django.http import Http404, HttpRequest, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
@@ -24,9 +24,7 @@ from ..database.dialects import dialect_of
 from ..models import Delivery, DeliveryAttempt, EventReference, QueueEntry, Webhook
 from ..models.hold import SILENT, HoldReason, holds_of
 from ..models.keyset import WHOLE, Parts
-from ..operations.rights import REDELIVER
-from ..operations.sending import redeliver
-from ..pages.confirmations import DELIVERY
+from ..pages.actions import DELIVERY
 from ..pages.display import (
     PARTS_OF_TYPE,
     breakable,
@@ -81,7 +79,9 @@ class DeliveryPage(ReadOnlyAdmin, ActingAdmin):
             "live_url": self.page_url(delivery, "live"),
             **self._result(request, delivery),
         }
-        return super().render_change_form(request, context, *args, **kwargs)
+        answer = super().render_change_form(request, context, *args, **kwargs)
+        context["page_actions"] = []  # The live part has the buttons, which depend on the state.
+        return answer
 
     def crumb_of(self, item: Delivery) -> str:
         return item.event_type
@@ -108,6 +108,7 @@ class DeliveryPage(ReadOnlyAdmin, ActingAdmin):
             "standing": format_html("{}{}{}", state, ". " if reason else "", reason),
             "attempts": shown_transcript(request, delivery, site=self.admin_site.name),
             "waiting_for": waits,
+            "steering": self.buttons(request, delivery),
             "redeliveries": [link_to_delivery(pk, url) for pk in later[:MAX_REDELIVERIES]],
         }
 
@@ -223,9 +224,8 @@ class DeliveryAdmin(DeliveryPage, ExportingAdmin):
         ("created", "finished"),
         *SHOWN_IF_SET,
     )
-    actions = ("redeliver",)
-    page_actions = ("redeliver",)
-    confirmations = DELIVERY
+    table = DELIVERY
+    actions = page_actions = tuple(DELIVERY)
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
         """Return the fields without the optional ones that the delivery lacks."""
@@ -328,9 +328,6 @@ class DeliveryAdmin(DeliveryPage, ExportingAdmin):
     def described(self, item: Delivery) -> str:
         return f"{item.event_type}: {item.webhook.url} ({item.pk})"
 
-    def offers(self, item: Delivery, action: str) -> bool:
-        return item.event_id is not None
-
     @admin.display(description=_("event type"))
     def type(self, delivery: Delivery) -> str:
         return delivery.event_type
@@ -362,24 +359,12 @@ class DeliveryAdmin(DeliveryPage, ExportingAdmin):
     def _link(self, item: Model | None) -> SafeString | str:
         return link_to(item, site=self.admin_site.name) if item else self.get_empty_value_display()
 
-    def has_redeliver_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return self.may(request, REDELIVER, obj)
-
     def _selected(self, request: HttpRequest, queryset: QuerySet[Any]) -> list[Any]:
         """Return the selected deliveries in the order of their events, which a webhook's order keeps."""
         return sorted(super()._selected(request, queryset), key=_event_order)
 
-    @admin.action(description=_("Redeliver"), permissions=["redeliver"])
-    def redeliver(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        history = gettext("Redelivered the event.")
-        return self.ask_and_carry_out(
-            request,
-            queryset,
-            redeliver,
-            action="redeliver",
-            history=history,
-            leads_to=lambda _item, new: self.page_url(new),
-        )
+    def after(self, request: HttpRequest, action: str, done: list[tuple[Any, Any]]) -> HttpResponseBase | None:
+        return HttpResponseRedirect(self.page_url(done[0][1])) if len(done) == 1 else None
 
 
 def _event_order(delivery: Delivery) -> tuple[int, datetime]:

@@ -21,9 +21,9 @@ from ..models import Problem, Webhook
 from ..models.keyset import WHOLE, Parts
 from ..models.problem import UNRESOLVED
 from ..models.standing import healths_of
-from ..operations import problems, replays
-from ..operations.rights import HANDLE_PROBLEM, REPLAY
-from ..pages.confirmations import PROBLEM
+from ..operations import replays
+from ..operations.rights import REPLAY
+from ..pages.actions import PROBLEM
 from ..pages.display import MAX_URL, NO_VALUE, breakable, grouped, moment
 from ..pages.filters import PERIODS, TIMEOUT, limits_of
 from ..pages.health import in_short
@@ -41,13 +41,6 @@ from .webhook_health import judged
 State = Problem.State
 
 COLOURS = {State.OPEN: "webhooks-bad", State.ACKNOWLEDGED: "webhooks-late", State.RESOLVED: "webhooks-good"}
-
-VERBS = {
-    "acknowledge": (State.OPEN, State.IGNORED),
-    "ignore": (State.OPEN, State.ACKNOWLEDGED),
-    "reopen": (State.ACKNOWLEDGED, State.IGNORED),
-}
-"""The states in which each action is offered."""
 
 
 class ProblemStateFilter(admin.SimpleListFilter):
@@ -160,9 +153,8 @@ class ProblemAdmin(ImpactPage, ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
         "missed",
         "deliveries",
     )
-    actions = (*VERBS, "recover")
-    page_actions = (*VERBS, "recover")
-    confirmations = PROBLEM
+    table = PROBLEM
+    actions = page_actions = (*PROBLEM, "recover")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).select_related("webhook__owner", "webhook__health")
@@ -190,7 +182,7 @@ class ProblemAdmin(ImpactPage, ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
     def offers(self, item: Problem, action: str) -> bool:
         if action == "recover":
             return not item.webhook.is_deleted and self._missed(item).number > 0
-        return item.state in VERBS[action]
+        return super().offers(item, action)
 
     # Columns and fields
 
@@ -277,26 +269,8 @@ class ProblemAdmin(ImpactPage, ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
 
     # Actions
 
-    def has_handle_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return self.may(request, HANDLE_PROBLEM, obj)
-
     def has_replay_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return self.may(request, REPLAY, obj)
-
-    @admin.action(description=_("Acknowledge"), permissions=["handle"])
-    def acknowledge(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        return self._ask(request, queryset, "acknowledge", gettext("Acknowledged the problem."))
-
-    @admin.action(description=_("Ignore"), permissions=["handle"])
-    def ignore(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        return self._ask(request, queryset, "ignore", gettext("Ignored the problem."))
-
-    @admin.action(description=_("Reopen"), permissions=["handle"])
-    def reopen(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        return self._ask(request, queryset, "reopen", gettext("Reopened the problem."))
-
-    def _ask(self, request: HttpRequest, queryset: QuerySet[Any], verb: str, history: str) -> HttpResponseBase | None:
-        return self.ask_and_carry_out(request, queryset, getattr(problems, verb), action=verb, history=history)
 
     def described(self, item: Problem) -> str:
         return f"{item.cause}: {item.webhook.url} ({item.pk})"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -18,7 +17,7 @@ from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..event_types import EventTypeRegistry
@@ -27,8 +26,7 @@ from ..models.limits import MAX_RATE
 from ..models.replay import LEAST_RATE, missing_outcomes
 from ..operations import replays
 from ..operations.rights import REPLAY
-from ..pages.confirmations import REPLAY as CONFIRMATIONS
-from ..pages.confirmations import pending_of_replays
+from ..pages.actions import REPLAY as STEPS
 from ..pages.display import breakable, moment
 from ..pages.filters import moment_field
 from ..pages.forms import REFUSALS, GroupedCheckboxes, as_form_error, event_type_choices
@@ -118,10 +116,9 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
         ("created", "requested_by"),
         ("started", "finished"),
     )
-    actions = tuple(Replay.STEPS)
-    page_actions = tuple(Replay.STEPS)
+    table = STEPS
+    actions = page_actions = tuple(STEPS)
     unasked_actions = ("start",)
-    confirmations = CONFIRMATIONS
     change_form_template = "admin/webhooks_app/replay/change_form.html"
 
     def get_urls(self) -> list[URLPattern]:
@@ -131,13 +128,7 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).select_related("webhook")
 
-    def offers(self, item: Replay, action: str) -> bool:
-        return item.permits(action)
-
     # Permissions
-
-    def has_replay_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return self.may(request, REPLAY, obj)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return may_replay(request) and (manages_all(request) or bool(actor_of(request).owners_for(REPLAY)))
@@ -273,30 +264,6 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
     def rate_shown(self, replay: Replay) -> str:
         return f"{replay.per_second:g}"
 
-    # Actions
-
-    @admin.action(description=_("Start"), permissions=["replay"])
-    def start(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        return self._ask(request, queryset, "start", gettext("Started the replay."))
-
-    @admin.action(description=_("Pause"), permissions=["replay"])
-    def pause(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        return self._ask(request, queryset, "pause", gettext("Paused the replay."))
-
-    @admin.action(description=_("Resume"), permissions=["replay"])
-    def resume(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        return self._ask(request, queryset, "resume", gettext("Resumed the replay."))
-
-    @admin.action(description=_("Cancel the replay"), permissions=["replay"])
-    def cancel(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        return self._ask(request, queryset, "cancel", gettext("Cancelled the replay."))
-
-    def _ask(self, request: HttpRequest, queryset: QuerySet[Any], verb: str, history: str) -> HttpResponseBase | None:
-        return self.ask_and_carry_out(request, queryset, getattr(replays, verb), action=verb, history=history)
-
-    def consequences(self, action: str, items: list[Replay]) -> list[str]:
-        return pending_of_replays(action, items)
-
     def described(self, item: Replay) -> str:
         return f"{item.webhook.url} ({item.pk})"
 
@@ -304,10 +271,6 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
 class MissedEvents(ActingAdmin):
     """Mixin for the admin of webhooks."""
 
-    def has_replay_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return self.may(request, REPLAY, obj)
-
-    @admin.action(description=_("Recover missed events"), permissions=["replay"])
     def replay_missed(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
         """Redirect to the replay form, filled in for this webhook."""
         webhook = queryset.first()
@@ -316,7 +279,6 @@ class MissedEvents(ActingAdmin):
             return None
         return HttpResponseRedirect(self._plan_url(webhook))
 
-    @admin.action(description=_("Send missed events"), permissions=["replay"])
     def send_missed(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
         """Replay the events missed since the first failing period of the last week, and lead to the progress.
 
@@ -327,14 +289,14 @@ class MissedEvents(ActingAdmin):
             text = gettext("Select at most %(number)d webhooks.")
             self.message_user(request, text % {"number": MAX_RECOVERED}, messages.ERROR)
             return None
-        return self.ask_and_carry_out(
-            request,
-            queryset,
-            partial(replays.send_missed, max_seconds=replays.COUNT_SECONDS / max(1, number)),
-            action="send_missed",
-            history=_what_happened,
-            leads_to=lambda _webhook, replay: self._replay_url(replay),
-        )
+        operation = partial(replays.send_missed, max_seconds=replays.COUNT_SECONDS / max(1, number))
+        return self.ask_and_carry_out(request, queryset, "send_missed", operation=operation, history=_what_happened)
+
+    def after(self, request: HttpRequest, action: str, done: list[tuple[Any, Any]]) -> HttpResponseBase | None:
+        if action != "send_missed" or len(done) != 1:
+            return super().after(request, action, done)
+        url = reverse("admin:webhooks_app_replay_change", args=(done[0][1].pk,), current_app=self.admin_site.name)
+        return HttpResponseRedirect(url)
 
     def missed(self, request: HttpRequest, webhook: Webhook) -> dict[str, Any]:
         """Return the number of missed events with a link to send them, if there are any and the user may do this."""
@@ -347,9 +309,6 @@ class MissedEvents(ActingAdmin):
         if not found.number:
             return {}
         return {"missed": found, "send_missed_url": self.page_url(webhook, "act", "send_missed")}
-
-    def _replay_url(self, replay: Replay) -> str:
-        return reverse("admin:webhooks_app_replay_change", args=(replay.pk,), current_app=self.admin_site.name)
 
     def offer_replays(self, request: HttpRequest, webhooks: list[Webhook]) -> None:
         """Show a link to the replay form to users who may replay."""
@@ -375,12 +334,3 @@ def _what_happened(replay: Replay) -> str:
     if replay.state == Replay.State.DONE and not replay.matched:
         return status_in_words(replay, latest_of(replay))
     return gettext("Started to send the missed events.")
-
-
-def missed_by(webhooks: Sequence[Webhook]) -> list[str]:
-    """Return a sentence about the number of events that ``send_missed`` would send."""
-    found = [replays.count_missed(webhook) for webhook in webhooks]
-    number = sum(missed.number for missed in found)
-    if any(missed.has_more for missed in found):
-        return [gettext("At least %(number)d events were missed.") % {"number": number}]
-    return [ngettext("%(number)s event was missed.", "%(number)s events were missed.", number) % {"number": number}]

@@ -15,31 +15,25 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..models import Event, Webhook
-from ..operations import lifecycle, rights, rotation
 from ..operations.actors import BaseActor
-from ..operations.lifecycle import start_verification
 from ..operations.registration import update_webhook
 from ..operations.sending import send_test_event
-from ..pages.confirmations import WEBHOOK, pending_of_webhooks
+from ..pages.actions import SEND_MISSED, WEBHOOK
 from ..pages.forms import REFUSALS, RotationForm, TestEventForm, TryFilterForm, as_form_error
 from ..pages.shown_once import shown_by_first
 from ..routing.admission import events_for
 from ..routing.preview import preview_filter, try_filter
-from .actions import ActingAdmin
+from .actions import DELETE, ActingAdmin, with_deletion
 from .display import delivery_urls, shows_deliveries
 from .owned import actor_of, visible_event_types
 from .portal_links import PortalLinks
-from .replays import MissedEvents, missed_by
+from .replays import MissedEvents
 from .shown_once import ShowingSecrets
 
 
 class KeyRotation(ShowingSecrets):
     """To be mixed into the admin of webhooks."""
 
-    def has_rotate_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return self.may(request, rights.ROTATE_SECRET, obj)
-
-    @admin.action(description=_("Rotate the secret"), permissions=["rotate"])
     def rotate_secret(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
         if (already_done := shown_by_first(request)) is not None:
             return already_done
@@ -64,27 +58,6 @@ class KeyRotation(ShowingSecrets):
 
         done = self.carry_out(request, queryset, rotate, history=gettext("Rotated the secret."))
         return self.show_once(request, *done[0]) if done and done[0][1] else None
-
-    @admin.action(description=_("Activate the new secret"), permissions=["rotate"])
-    def activate_secret(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        history = gettext("Activated the new secret.")
-        return self.ask_and_carry_out(
-            request, queryset, rotation.activate_prepared_keys, action="activate_secret", history=history
-        )
-
-    @admin.action(description=_("Withdraw the new secret"), permissions=["rotate"])
-    def withdraw_secret(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        history = gettext("Withdrew the new secret.")
-        return self.ask_and_carry_out(
-            request, queryset, rotation.withdraw_prepared_keys, action="withdraw_secret", history=history
-        )
-
-    @admin.action(description=_("Expire the old secret now"), permissions=["rotate"])
-    def revoke_previous_secret(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        history = gettext("Expired the old secret.")
-        return self.ask_and_carry_out(
-            request, queryset, rotation.revoke_previous_keys, action="revoke_previous_secret", history=history
-        )
 
     def label_of_secret(self, item: Webhook) -> str:
         return gettext("Secret of %(id)s") % {"id": item.id}
@@ -167,87 +140,15 @@ class FilterTrial(ActingAdmin):
 
 
 class WebhookActions(KeyRotation, PortalLinks, MissedEvents, FilterTrial):
-    confirmations = WEBHOOK
-
-    actions = (
-        "verify",
-        "send_test",
-        "pause",
-        "resume",
-        "disable",
-        "enable",
-        "rotate_secret",
-        "activate_secret",
-        "withdraw_secret",
-        "revoke_previous_secret",
-        "link_to_pages",
-        "replay_missed",
-        "send_missed",
-        "try_filter",
-        "delete_selected",
-    )
-
-    page_actions = (
-        "send_test",
-        "verify",
-        "pause",
-        "resume",
-        "enable",
-        "disable",
-        "rotate_secret",
-        "activate_secret",
-        "withdraw_secret",
-        "revoke_previous_secret",
-        "replay_missed",
-        "send_missed",
-        "try_filter",
-        "link_to_pages",
-    )
+    table = with_deletion({**WEBHOOK, "send_missed": SEND_MISSED})
+    page_actions = (*(name for name in table if name != DELETE), "try_filter", "link_to_pages")
+    actions = (*page_actions, DELETE)
 
     def offers(self, item: Webhook, action: str) -> bool:
-        is_disabled = item.status == Webhook.Status.DISABLED
-        return {
-            "send_test": item.is_running,
-            "verify": item.is_running and not item.is_changing_url,
-            "pause": item.is_running and item.status != Webhook.Status.FAILED,
-            "resume": item.paused_at is not None,
-            "enable": is_disabled,
-            "disable": not is_disabled,
-            "send_missed": False,  # offered with their number
-            "activate_secret": item.has_prepared_keys,
-            "withdraw_secret": item.has_prepared_keys,
-            "revoke_previous_secret": item.has_previous_keys,
-            "link_to_pages": item.owner_id is not None,
-        }.get(action, True)
+        if action == "link_to_pages":
+            return item.owner_id is not None
+        return action != "send_missed" and super().offers(item, action)  # which is offered with their number
 
-    def consequences(self, action: str, items: list[Webhook]) -> list[str]:
-        return missed_by(items) if action == "send_missed" else pending_of_webhooks(action, items)
-
-    def delete(self, item: Webhook, *, actor: BaseActor, reason: str = "") -> None:
-        lifecycle.delete(item, actor=actor, reason=reason)
-
-    def has_verify_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return self.may(request, rights.VERIFY_WEBHOOK, obj)
-
-    def has_test_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return self.may(request, rights.TEST_WEBHOOK, obj)
-
-    def has_pause_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return self.may(request, rights.PAUSE_WEBHOOK, obj)
-
-    @admin.action(description=_("Verify"), permissions=["verify"])
-    def verify(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        history = gettext("Started the verification.")
-        return self.ask_and_carry_out(
-            request,
-            queryset,
-            start_verification,
-            action="verify",
-            history=history,
-            leads_to=self.verification_url,
-        )
-
-    @admin.action(description=_("Send a test event"), permissions=["test"])
     def send_test(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
         form = self._test_form(request, queryset)
         if not form.is_valid():
@@ -269,42 +170,13 @@ class WebhookActions(KeyRotation, PortalLinks, MissedEvents, FilterTrial):
             return TestEventForm.with_example(event_type, event_types=event_types)
         return TestEventForm(request.POST, event_types=event_types)
 
-    @admin.action(description=_("Pause"), permissions=["pause"])
-    def pause(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        history = gettext("Paused the webhook.")
-        return self.ask_and_carry_out(request, queryset, lifecycle.pause, action="pause", history=history)
+    def after(self, request: HttpRequest, action: str, done: list[tuple[Any, Any]]) -> HttpResponseBase | None:
+        if action in ("verify", "enable") and len(done) == 1:
+            return HttpResponseRedirect(self.verification_url(done[0][0]))
+        if action == "enable":
+            self.offer_replays(request, [webhook for webhook, _result in done])
+        return super().after(request, action, done)
 
-    @admin.action(description=_("Resume"), permissions=["pause"])
-    def resume(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        history = gettext("Resumed the webhook.")
-        return self.ask_and_carry_out(request, queryset, lifecycle.resume, action="resume", history=history)
-
-    @admin.action(description=_("Disable"), permissions=["change"])
-    def disable(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        history = gettext("Disabled the webhook.")
-        return self.ask_and_carry_out(request, queryset, lifecycle.disable, action="disable", history=history)
-
-    @admin.action(description=_("Enable"), permissions=["change"])
-    def enable(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        history = gettext("Enabled the webhook.")
-        enabled: list[Webhook] = []
-
-        def enable(webhook: Webhook, *, actor: BaseActor) -> None:
-            lifecycle.enable(webhook, actor=actor)
-            enabled.append(webhook)
-
-        answer = self.ask_and_carry_out(
-            request,
-            queryset,
-            enable,
-            action="enable",
-            history=history,
-            leads_to=self.verification_url,
-        )
-        if len(enabled) > 1:
-            self.offer_replays(request, enabled)
-        return answer
-
-    def verification_url(self, webhook: Webhook, result: Any = None) -> str:
+    def verification_url(self, webhook: Webhook) -> str:
         """Return the URL of the section that shows the progress of a verification."""
         return f"{self.page_url(webhook)}?section=verification"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from importlib.util import find_spec
@@ -31,11 +32,13 @@ from rest_framework.viewsets import GenericViewSet
 
 from ..conf import LANGUAGE
 from ..error_reports import hide_values
+from ..exceptions import AlreadyInStateError
 from ..models import ApiKey
 from ..models.keyset import WHOLE, Bounds, Parts
 from ..operations.actors import ApiCaller, ServiceCaller, access_of
 from ..operations.rights import Right
 from ..owners import Access, owners
+from ..pages.actions import Offer
 from .authentication import ApiKeyAuthentication, ApiThrottle, HasScope, other_authenticators
 from .errors import problem_response
 from .fields import NOT_SAVED, unknown_names
@@ -81,14 +84,17 @@ class Operation:
     batch: type[Any] | None = None
     """The body of several requests at once, as an alternative to ``request``."""
     batch_answer: type[BaseSerializer[Any]] | None = None
-    conflicts: bool = False
     probes: bool = False
+    offer: Offer | None = None
+    """The action that it performs, if it is one on a row."""
     right: Right | None = None
-    """The right that the operation requires, if ``scope`` is not enough to know it."""
+    """The right that the operation requires, if ``scope`` is not enough to know it. That of an action is known."""
     stores_answer: bool = True
     """Whether the answer to a POST request is stored for its ``Idempotency-Key``."""
 
     def __post_init__(self) -> None:
+        if self.offer is not None:
+            object.__setattr__(self, "right", self.offer.right)
         if self.right is not None and not self.scope:
             object.__setattr__(self, "scope", self.right.scope)
 
@@ -281,6 +287,19 @@ class ApiViewSet(ApiView, GenericViewSet[Any]):
     def answer(self, instance: Any, headers: Mapping[str, str] | None = None) -> Response:
         assert self.operation is not None
         return Response(self.get_serializer(instance).data, status=self.operation.status, headers=dict(headers or {}))
+
+    def perform(self, pk: str, operation: Callable[..., object] | None = None, **given: Any) -> Response:
+        """Perform the action of the called operation, and answer with the row, even if it was in that state already.
+
+        ``operation`` replaces the action's own.
+        """
+        assert self.operation is not None
+        assert self.operation.offer is not None
+        run, row = operation or self.operation.offer.operation, self.find(pk)
+        assert run is not None
+        with suppress(AlreadyInStateError):
+            run(row, actor=self.actor, **given)
+        return self.answer(row)
 
     def answer_page(self, queryset: Any, *, parts: Parts = WHOLE, is_scanned: bool = False) -> Response:
         """Answer with a page of the filtered rows. The other arguments are those of ``QueryFilterBackend.bounds``."""

@@ -18,8 +18,9 @@ from ..models import Delivery, DeliveryAttempt, Replay, Webhook
 from ..models.disclosure import UNREACHABLE
 from ..models.hold import SILENT, Hold, HoldReason, holds_of
 from ..models.keyset import Parts
-from ..operations.rights import READ, REDELIVER
+from ..operations.rights import READ
 from ..operations.sending import redeliver
+from ..pages.actions import DELIVERY
 from ..reasons import ReasonText
 from .base import ApiViewSet, Operation
 from .fields import (
@@ -177,9 +178,10 @@ class DeliveryViewSet(ApiViewSet):
     operations: ClassVar = {
         "list": Operation(scope=READ, answer=DeliverySerializer, many=True),
         "retrieve": Operation(scope=READ, answer=DeliveryWithAttemptsSerializer),
-        "redeliver": Operation(right=REDELIVER, answer=QueuedEventSerializer, status=202, conflicts=True, probes=True),
+        "redeliver": Operation(offer=DELIVERY["redeliver"], answer=QueuedEventSerializer, status=202, probes=True),
+        "retry": Operation(offer=DELIVERY["retry"], answer=DeliverySerializer, status=202, probes=True),
         "redeliver_selection": Operation(
-            right=REDELIVER, request=SelectionSerializer, answer=RedeliveredSerializer, status=202
+            right=DELIVERY["redeliver"].right, request=SelectionSerializer, answer=RedeliveredSerializer, status=202
         ),
     }
 
@@ -195,11 +197,22 @@ class DeliveryViewSet(ApiViewSet):
 
     @action(detail=True, methods=["post"])
     def redeliver(self, request: Request, delivery_id: str) -> Response:
-        """Redeliver the event of a delivery.
+        """Redeliver the event of a finished delivery.
 
-        This creates a new delivery of the same event, with the same bytes and its own attempts.
+        This creates a new delivery of the same event, with the same bytes and its own attempts. A pending delivery is
+        refused (409), because the receiver would get the event from both: retry it instead.
         """
         return self.answer(redeliver(self.find(delivery_id), actor=self.actor))
+
+    @action(detail=True, methods=["post"])
+    def retry(self, request: Request, delivery_id: str) -> Response:
+        """Make the next attempt of a pending delivery now.
+
+        It is one of the delivery's attempts, and the retries after it follow the same schedule. The limits of the
+        webhook apply; `hold` in the answer says what the attempt waits for. A delivery that is finished, in flight, or
+        held by something else than its time, such as a pause, is refused (409). One that is due does not change.
+        """
+        return self.perform(delivery_id)
 
     @action(detail=False, methods=["post"], url_path="redeliver")
     def redeliver_selection(self, request: Request) -> Response:

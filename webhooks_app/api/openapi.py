@@ -62,8 +62,8 @@ PROBLEMS = {
     403: "The API key lacks the scope, or is of the wrong kind.",
     404: "The object does not exist, or belongs to another account.",
     406: "The Accept header excludes JSON.",
-    409: "The state of the webhook or replay does not allow the operation; or the Idempotency-Key was used with "
-    "another body, or its first request is still in progress.",
+    409: "The state of the webhook, delivery or replay does not allow the operation; or the Idempotency-Key was used "
+    "with another body, or its first request is still in progress.",
     411: "The body is chunked and has no Content-Length.",
     413: "The body is larger than {max_body_bytes:,} bytes.",
     415: "The body is not JSON in UTF-8.",
@@ -205,7 +205,7 @@ class OperationSchema(AutoSchema):
             *([403] if operation.scope else []),
             *([404] if "{" in self.path or _names_webhook(operation.request) else []),
             406,
-            *([409] if operation.conflicts or self.method == "POST" else []),
+            *([409] if self.method == "POST" else []),
             *([411, 413, 415] if self.method in ("POST", "PATCH") else []),
             429,
             *([503] if operation.probes else []),

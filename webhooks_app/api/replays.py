@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import django_filters
@@ -18,6 +17,7 @@ from ..models.limits import MAX_EVENT_TYPES, MAX_RATE
 from ..models.replay import LEAST_RATE
 from ..operations import replays
 from ..operations.rights import READ, REPLAY
+from ..pages.actions import REPLAY as STEPS
 from .base import ApiViewSet, Operation
 from .fields import (
     BodySerializer,
@@ -145,14 +145,12 @@ class ReplayViewSet(ApiViewSet):
     lookup_url_kwarg = "replay_id"
     operations: ClassVar = {
         "list": Operation(scope=READ, answer=ReplaySerializer, many=True),
-        "create": Operation(
-            right=REPLAY, request=NewReplaySerializer, answer=ReplaySerializer, status=201, conflicts=True
-        ),
+        "create": Operation(right=REPLAY, request=NewReplaySerializer, answer=ReplaySerializer, status=201),
         "retrieve": Operation(scope=READ, answer=ReplaySerializer),
-        "start": Operation(right=REPLAY, answer=ReplaySerializer, conflicts=True),
-        "pause": Operation(right=REPLAY, answer=ReplaySerializer, conflicts=True),
-        "resume": Operation(right=REPLAY, answer=ReplaySerializer, conflicts=True),
-        "cancel": Operation(right=REPLAY, answer=ReplaySerializer, conflicts=True),
+        "start": Operation(offer=STEPS["start"], answer=ReplaySerializer),
+        "pause": Operation(offer=STEPS["pause"], answer=ReplaySerializer),
+        "resume": Operation(offer=STEPS["resume"], answer=ReplaySerializer),
+        "cancel": Operation(offer=STEPS["cancel"], answer=ReplaySerializer),
     }
 
     def list(self, request: Request) -> Response:
@@ -180,7 +178,7 @@ class ReplayViewSet(ApiViewSet):
 
         Workers queue each event once, at the rate of the replay, and leave room for live traffic.
         """
-        return self._perform(replays.start, replay_id)
+        return self.perform(replay_id)
 
     @action(detail=True, methods=["post"])
     def pause(self, request: Request, replay_id: str) -> Response:
@@ -188,12 +186,12 @@ class ReplayViewSet(ApiViewSet):
 
         Events that are already queued are still sent.
         """
-        return self._perform(replays.pause, replay_id)
+        return self.perform(replay_id)
 
     @action(detail=True, methods=["post"])
     def resume(self, request: Request, replay_id: str) -> Response:
         """Resume a replay that was paused, or stopped together with its webhook."""
-        return self._perform(replays.resume, replay_id)
+        return self.perform(replay_id)
 
     @action(detail=True, methods=["post"])
     def cancel(self, request: Request, replay_id: str) -> Response:
@@ -201,9 +199,4 @@ class ReplayViewSet(ApiViewSet):
 
         Its queued deliveries are cancelled, except those in flight.
         """
-        return self._perform(replays.cancel, replay_id)
-
-    def _perform(self, operation: Callable[..., object], replay_id: str) -> Response:
-        replay = self.find(replay_id)
-        operation(replay, actor=self.actor)
-        return self.answer(replay)
+        return self.perform(replay_id)

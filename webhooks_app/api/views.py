@@ -4,8 +4,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
 from datetime import timedelta
 from typing import Any, ClassVar, cast
 
@@ -15,7 +13,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from ..exceptions import AlreadyInStateError, UnknownEventTypeError
+from ..exceptions import UnknownEventTypeError
 from ..models import AuditEntry, Delivery, Event, MailPreference, Webhook
 from ..models.keyset import Parts
 from ..models.webhook_secret import SECRET
@@ -26,6 +24,7 @@ from ..operations.registration import describe_offer, register_webhook, update_w
 from ..operations.rights import READ, READ_EVENTS
 from ..operations.sending import send_test_event
 from ..owners import event_types_for, hidden_types
+from ..pages.actions import WEBHOOK
 from ..routing.preview import try_filter
 from ..routing.report import decide
 from . import serializers
@@ -73,52 +72,48 @@ class WebhookViewSet(ApiViewSet):
             answer=serializers.WebhookSerializer,
             probes=True,
         ),
-        "destroy": Operation(right=rights.DELETE_WEBHOOK, status=204),
+        "destroy": Operation(offer=WEBHOOK["delete"], status=204),
         "test": Operation(
-            right=rights.TEST_WEBHOOK,
+            offer=WEBHOOK["send_test"],
             request=serializers.TestRequestSerializer,
             answer=serializers.QueuedEventSerializer,
             status=202,
-            conflicts=True,
             probes=True,
         ),
         "verify": Operation(
-            right=rights.VERIFY_WEBHOOK,
+            offer=WEBHOOK["verify"],
             answer=serializers.QueuedDeliverySerializer,
             status=202,
-            conflicts=True,
             probes=True,
         ),
         "rotate_secret": Operation(
-            right=rights.ROTATE_SECRET,
+            offer=WEBHOOK["rotate_secret"],
             request=serializers.NewSecretSerializer,
             body_required=False,
             answer=serializers.RotatedWebhookSerializer,
         ),
         "activate_secret": Operation(
-            right=rights.ROTATE_SECRET,
+            offer=WEBHOOK["activate_secret"],
             request=serializers.SchemeSerializer,
             body_required=False,
             answer=serializers.WebhookSerializer,
         ),
         "withdraw_secret": Operation(
-            right=rights.ROTATE_SECRET,
+            offer=WEBHOOK["withdraw_secret"],
             request=serializers.SchemeSerializer,
             body_required=False,
             answer=serializers.WebhookSerializer,
         ),
         "revoke_previous_secret": Operation(
-            right=rights.ROTATE_SECRET,
+            offer=WEBHOOK["revoke_previous_secret"],
             request=serializers.SchemeSerializer,
             body_required=False,
             answer=serializers.WebhookSerializer,
         ),
-        "disable": Operation(right=rights.DISABLE_WEBHOOK, answer=serializers.WebhookSerializer),
-        "pause": Operation(right=rights.PAUSE_WEBHOOK, answer=serializers.WebhookSerializer, conflicts=True),
-        "resume": Operation(right=rights.PAUSE_WEBHOOK, answer=serializers.WebhookSerializer),
-        "enable": Operation(
-            right=rights.DISABLE_WEBHOOK, answer=serializers.WebhookSerializer, conflicts=True, probes=True
-        ),
+        "disable": Operation(offer=WEBHOOK["disable"], answer=serializers.WebhookSerializer),
+        "pause": Operation(offer=WEBHOOK["pause"], answer=serializers.WebhookSerializer),
+        "resume": Operation(offer=WEBHOOK["resume"], answer=serializers.WebhookSerializer),
+        "enable": Operation(offer=WEBHOOK["enable"], answer=serializers.WebhookSerializer, probes=True),
         "choices": Operation(scope=READ, answer=serializers.OfferSerializer),
         "mails": Operation(right=rights.VIEW_WEBHOOKS, answer=serializers.MailsSerializer),
         "choose_mails": Operation(
@@ -214,9 +209,10 @@ class WebhookViewSet(ApiViewSet):
 
     @action(detail=True, methods=["post"])
     def verify(self, request: Request, webhook_id: str) -> Response:
-        """Verify a webhook again.
+        """Verify a webhook that is not active, or its `pending_url`.
 
-        No event is sent to it until it has answered the challenge. With a `pending_url`, only that is verified again.
+        It must return a challenge. An earlier verification no longer counts. An active webhook without a `pending_url`
+        is verified already (409).
         """
         return self.answer(start_verification(self.find(webhook_id), actor=self.actor))
 
@@ -234,9 +230,9 @@ class WebhookViewSet(ApiViewSet):
         seconds = fields.get("overlap_seconds")
         overlap = None if seconds is None else timedelta(seconds=seconds)
         scheme = self.rotated_scheme = fields.get("scheme", SECRET)
-        return self._perform(
-            rotation.rotate_secret,
+        return self.perform(
             webhook_id,
+            rotation.rotate_secret,
             secret=fields.get("secret"),
             overlap=overlap,
             scheme=scheme,
@@ -250,7 +246,7 @@ class WebhookViewSet(ApiViewSet):
         It signs all further attempts, and the replaced one for its overlap. Without a prepared one, nothing changes.
         """
         scheme = self.validated().get("scheme", SECRET)
-        return self._perform(rotation.activate_secret, webhook_id, scheme=scheme)
+        return self.perform(webhook_id, rotation.activate_secret, scheme=scheme)
 
     @action(detail=True, methods=["post"], url_path="withdraw-secret")
     def withdraw_secret(self, request: Request, webhook_id: str) -> Response:
@@ -259,7 +255,7 @@ class WebhookViewSet(ApiViewSet):
         The current one goes on signing. Without a prepared one, nothing changes.
         """
         scheme = self.validated().get("scheme", SECRET)
-        return self._perform(rotation.withdraw_secret, webhook_id, scheme=scheme)
+        return self.perform(webhook_id, rotation.withdraw_secret, scheme=scheme)
 
     @action(detail=True, methods=["post"], url_path="revoke-previous-secret")
     def revoke_previous_secret(self, request: Request, webhook_id: str) -> Response:
@@ -268,7 +264,7 @@ class WebhookViewSet(ApiViewSet):
         All further attempts are signed with the current key only. Without an overlap, nothing changes.
         """
         scheme = self.validated().get("scheme", SECRET)
-        return self._perform(rotation.revoke_previous_secret, webhook_id, scheme=scheme)
+        return self.perform(webhook_id, rotation.revoke_previous_secret, scheme=scheme)
 
     @action(detail=True, methods=["post"])
     def disable(self, request: Request, webhook_id: str) -> Response:
@@ -276,7 +272,7 @@ class WebhookViewSet(ApiViewSet):
 
         Pending deliveries are cancelled. A webhook that is already disabled does not change.
         """
-        return self._perform(lifecycle.disable, webhook_id)
+        return self.perform(webhook_id)
 
     @action(detail=True, methods=["post"])
     def enable(self, request: Request, webhook_id: str) -> Response:
@@ -284,7 +280,7 @@ class WebhookViewSet(ApiViewSet):
 
         It is verified first. An active or pending webhook does not change.
         """
-        return self._perform(lifecycle.enable, webhook_id)
+        return self.perform(webhook_id)
 
     @action(detail=True, methods=["post"])
     def pause(self, request: Request, webhook_id: str) -> Response:
@@ -293,7 +289,7 @@ class WebhookViewSet(ApiViewSet):
         Pending deliveries and all new events are held until it is resumed; requests in flight finish. A webhook that
         is already paused does not change.
         """
-        return self._perform(lifecycle.pause, webhook_id)
+        return self.perform(webhook_id)
 
     @action(detail=True, methods=["post"])
     def resume(self, request: Request, webhook_id: str) -> Response:
@@ -301,7 +297,7 @@ class WebhookViewSet(ApiViewSet):
 
         The held deliveries are sent, the longest due first. A webhook that is not paused does not change.
         """
-        return self._perform(lifecycle.resume, webhook_id)
+        return self.perform(webhook_id)
 
     @action(detail=True, methods=["post"], url_path="try-filter")
     def try_filter(self, request: Request, webhook_id: str) -> Response:
@@ -331,13 +327,6 @@ class WebhookViewSet(ApiViewSet):
         """List the audit entries of a webhook, the latest first."""
         return self.answer_page(self.owned(AuditEntry.objects.about(self.find(webhook_id))))
 
-    def _perform(self, operation: Callable[..., object], webhook_id: str, **arguments: Any) -> Response:
-        """Perform an operation and answer with the webhook, even if it was in that state already."""
-        webhook = self.find(webhook_id)
-        with suppress(AlreadyInStateError):
-            operation(webhook, actor=self.actor, **arguments)
-        return self.answer(webhook)
-
 
 POLICIES = frozenset(name for name in vars(APIView) if name.endswith("_classes") or name == "content_negotiation_class")
 """The attributes of a view that decide who may call it, and how its requests and answers are read and written."""
@@ -360,7 +349,6 @@ class EventViewSet(ApiViewSet):
             answer=serializers.EventSerializer,
             batch_answer=EmittedBatchSerializer,
             status=202,
-            conflicts=True,
             stores_answer=False,  # the events keep the key
         ),
         "retrieve": Operation(scope=READ_EVENTS, answer=serializers.EventWithDataSerializer),

@@ -1325,6 +1325,7 @@ class Migration(migrations.Migration):
                             ("webhook.previous_secret_revoked", "old secret expired"),
                             ("webhook.tested", "test event sent"),
                             ("delivery.redelivered", "delivery redelivered"),
+                            ("delivery.retried", "delivery retried by hand"),
                             ("replay.planned", "replay planned"),
                             ("replay.started", "replay started"),
                             ("replay.paused", "replay paused"),

@@ -18,7 +18,7 @@ from django.utils.translation import gettext_lazy as _
 
 from ..database.sql import CompiledRows, Slot
 from ..encryption import Masked
-from ..exceptions import WebhookStateError
+from ..exceptions import AlreadyInStateError, WebhookStateError
 from ..owners import owners
 from ..reasons import ReasonText
 from .audit import Action, Audited
@@ -190,13 +190,18 @@ class ApiKey(Audited):
         with self.auditing(Action.KEY_CHANGED, since=since):
             self.save(update_fields=SETTABLE_FIELDS)
 
+    def require_unrevoked(self) -> None:
+        """Raise AlreadyInStateError for a revoked key."""
+        if self.revoked_at is not None:
+            raise AlreadyInStateError(ReasonText("key_already_revoked", id=self.pk))
+
     @atomic
     def revoke(self, reason: str = "") -> None:
-        """Refuse the key from the next request. Repeated calls do not change the time of revocation."""
-        if self.revoked_at is None:
-            self.revoked_at = timezone.now()
-            self.save(update_fields=["revoked_at"])
-            self.audit(Action.KEY_REVOKED, reason=reason)
+        """Refuse the key from the next request. Raise AlreadyInStateError for a revoked key."""
+        self.require_unrevoked()
+        self.revoked_at = timezone.now()
+        self.save(update_fields=["revoked_at"])
+        self.audit(Action.KEY_REVOKED, reason=reason)
 
     @atomic
     def delete(self, /, *args: Any, reason: str = "", **kwargs: Any) -> tuple[int, dict[str, int]]:

@@ -51,6 +51,7 @@ class Action(models.TextChoices):
     PREVIOUS_SECRET_REVOKED = "webhook.previous_secret_revoked", _("old secret expired")
     WEBHOOK_TESTED = "webhook.tested", _("test event sent")
     DELIVERY_REDELIVERED = "delivery.redelivered", _("delivery redelivered")
+    DELIVERY_RETRIED = "delivery.retried", _("delivery retried by hand")
     REPLAY_PLANNED = "replay.planned", _("replay planned")
     REPLAY_STARTED = "replay.started", _("replay started")
     REPLAY_PAUSED = "replay.paused", _("replay paused")

@@ -16,6 +16,7 @@ from ..database.clock import now
 from ..database.sql import UtcNow
 from ..event_types import VERIFICATION
 from ..exceptions import WebhookStateError
+from ..protocol.json_data import format_time
 from ..reasons import ReasonText
 from ..retry import MAX_LENGTH, BaseRetryPolicy, pack_policy
 from ..signals import announce_deliveries
@@ -373,24 +374,46 @@ class Delivery(Masked):
     def event_type(self) -> str:
         return self.event.type if self.event else VERIFICATION.name
 
+    @property
+    def owner_id(self) -> Any:
+        return self.webhook.owner_id
+
+    def lock(self) -> None:
+        """Lock the webhook and the queue entry until the end of a transaction of ``writing()``, and reload all three.
+
+        The webhook is locked first, as everywhere, and the entry before the delivery is read, as in recording. Raise
+        WebhookStateError if the delivery is no longer kept.
+        """
+        self.webhook.lock()
+        entry = QueueEntry.objects.using(self.alias).select_for_update().filter(pk=self.pk).first()
+        saved = Delivery.objects.using(self.alias).filter(pk=self.pk).first()
+        if saved is None:
+            raise WebhookStateError(ReasonText("delivery_not_kept", id=self.pk))
+        self.adopt(saved)
+        self._state.fields_cache["queue_entry"] = entry
+        if self.is_for_owner:
+            self.show_to_owner()
+
     def require_redeliverable(self) -> None:
-        """Raise WebhookStateError for a handshake, or if the state of the webhook allows no further delivery."""
+        """Raise WebhookStateError for a handshake, a pending delivery, or if the webhook's state allows no other."""
         if self.event_id is None:
             raise WebhookStateError(ReasonText("verification_not_redelivered"))
+        if self.state == self.State.PENDING:
+            raise WebhookStateError(ReasonText("delivery_pending", id=self.pk))
         if self.kind == self.Kind.TEST:
             self.webhook.require_testable()
-            self.webhook.require_running()
         else:
             self.webhook.require_sendable()
 
     @atomic
     def redeliver(self, requested_by: Any = None, fields: Mapping[str, Any] = NO_FIELDS) -> Delivery:
-        """Create another delivery of the same event, linked to the first one. The caller has locked the webhook.
+        """Create another delivery of the same event, linked to the first one. The caller has locked this one.
 
         ``fields`` are values of the new delivery that differ from those of other redeliveries.
 
-        Raise WebhookStateError for a stopped webhook, and for an event without a stored body. A delivery to a paused
-        webhook is held. A test to a paused webhook is refused, because its sender expects a result.
+        Raise WebhookStateError for a pending delivery, whose event the receiver would get from both, for a stopped
+        webhook, and for an event without a stored body. A delivery to a paused webhook is held. A test to a paused
+        webhook is refused, because its sender expects a result.
         """
         self.require_redeliverable()
         using = self.alias
@@ -415,3 +438,17 @@ class Delivery(Masked):
         )
         announce_deliveries(delivery.alias)
         return delivery
+
+    @atomic
+    def hasten(self) -> None:
+        """Make the next attempt due now. The caller has locked the delivery, which waits for its time only.
+
+        The attempt belongs to the same series, and so do the retries after it.
+        """
+        entry = self.queue_entry
+        before = entry.due_at
+        QueueEntry.objects.using(self.alias).filter(pk=self.pk).update(due_at=UtcNow())
+        entry.refresh_from_db(fields=["due_at"])
+        changes = {"due_at": [at and format_time(at) for at in (before, entry.due_at)]}
+        AuditEntry.objects.write(Action.DELIVERY_RETRIED, self, owner_id=self.owner_id, changes=changes)
+        announce_deliveries(self.alias, [self.webhook_id])

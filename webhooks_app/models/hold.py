@@ -11,9 +11,12 @@ from typing import NamedTuple
 
 from django.db import models
 from django.db.models import Count, Exists, Min, Q, Subquery
+from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from ..conf import settings
+from ..exceptions import AlreadyInStateError, WebhookStateError
+from ..reasons import ReasonText
 from .delivery import Delivery
 from .fields import IdField
 from .lane import FAST_SECONDS
@@ -134,6 +137,39 @@ def holds_of(deliveries: Sequence[Delivery], *, now: datetime) -> list[Hold | No
         else hold
         for delivery, hold in zip(deliveries, holds, strict=True)
     ]
+
+
+NOT_RETRIED = {
+    HoldReason.FINAL: "delivery_final",
+    HoldReason.IN_FLIGHT: "delivery_in_flight",
+    HoldReason.LOST: "delivery_in_flight",
+    HoldReason.STOPPED: "delivery_stopped",
+    HoldReason.PAUSED: "delivery_paused",
+    HoldReason.UNVERIFIED: "delivery_unverified",
+    HoldReason.FILTER_PENDING: "delivery_awaits_filter",
+    HoldReason.ORDERED: "delivery_behind",
+    HoldReason.EXPIRED: "delivery_expired",
+    HoldReason.ADDRESS_BUSY: "delivery_postponed",
+}
+"""The reasons that a new due time does not end, each with the refusal of a retry by hand."""
+
+
+def require_retryable(delivery: Delivery) -> None:
+    """Raise WebhookStateError unless a pending delivery waits for its time only, AlreadyInStateError if it is due.
+
+    The limits of a webhook do not matter: the attempt is made as soon as they permit. The delivery must be loaded with
+    its webhook and queue entry.
+    """
+    if delivery.event_id is None:
+        raise WebhookStateError(ReasonText("verification_not_retried"))
+    is_probe = delivery.kind == Delivery.Kind.TEST and delivery.webhook.status != Webhook.Status.ACTIVE
+    if is_probe or delivery.is_masked:  # whose answers would tell its owner how long an attempt takes
+        raise WebhookStateError(ReasonText("test_not_retried"))
+    hold = hold_of(delivery, now=timezone.now(), blocker=blockers_of([delivery]).get(delivery.pk))
+    if hold is not None and hold.reason in NOT_RETRIED:
+        raise WebhookStateError(ReasonText(NOT_RETRIED[hold.reason], id=delivery.pk))
+    if hold is None or hold.reason != HoldReason.NOT_DUE:
+        raise AlreadyInStateError(ReasonText("delivery_due", id=delivery.pk))
 
 
 def standing_reason(kind: str, webhook: WebhookState) -> HoldReason | None:

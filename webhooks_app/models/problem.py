@@ -180,26 +180,29 @@ class Problem(Audited):
 
     def acknowledge(self) -> None:
         """Mark the problem as known until it is resolved. Raise WebhookStateError if it already is."""
-        self._require_unresolved()
-        self._decide(self.State.ACKNOWLEDGED, Action.PROBLEM_ACKNOWLEDGED, "problem_already_acknowledged")
+        self._decide(self.State.ACKNOWLEDGED, Action.PROBLEM_ACKNOWLEDGED)
 
     def ignore(self) -> None:
         """Mark the problem as unimportant. Further failures are counted, and do not open it again."""
-        self._decide(self.State.IGNORED, Action.PROBLEM_IGNORED, "problem_already_ignored")
+        self._decide(self.State.IGNORED, Action.PROBLEM_IGNORED)
 
     def reopen(self) -> None:
         """Undo an acknowledgement, or stop ignoring. Raise WebhookStateError for a resolved problem."""
-        self._require_unresolved()
-        self._decide(self.State.OPEN, Action.PROBLEM_REOPENED, "problem_already_open")
+        self._decide(self.State.OPEN, Action.PROBLEM_REOPENED)
 
-    def _require_unresolved(self) -> None:
-        if self.state == self.State.RESOLVED:
+    def require_before(self, state: State) -> None:
+        """Raise AlreadyInStateError for a problem in this state, WebhookStateError if it cannot get there.
+
+        A resolved problem can only be ignored.
+        """
+        if self.state == state:
+            raise AlreadyInStateError(ReasonText(f"problem_already_{state.value}", id=self.id))
+        if self.state == self.State.RESOLVED and state != self.State.IGNORED:
             raise WebhookStateError(ReasonText("problem_resolved", id=self.id))
 
     @atomic
-    def _decide(self, state: State, action: str, refusal: str) -> None:
-        if self.state == state:
-            raise AlreadyInStateError(ReasonText(refusal, id=self.id))
+    def _decide(self, state: State, action: str) -> None:
+        self.require_before(state)
         with self.auditing(action):
             self.state, self.resolved_at = state, None
             self.save(update_fields=["state", "resolved_at"])

@@ -69,11 +69,6 @@ class StatusRules(BaseModel):
         return self.deleted_at is not None
 
     @property
-    def is_running(self) -> bool:
-        """Whether it is neither disabled nor paused, so that a test or a verification has a result soon."""
-        return self.status != self.Status.DISABLED and self.paused_at is None
-
-    @property
     def is_changing_url(self) -> bool:
         """Whether handshakes go to the pending URL, and everything else to the verified one."""
         return is_changing_url(self)
@@ -90,19 +85,25 @@ class StatusRules(BaseModel):
         """Whether events are not queued until the next verification."""
         return self.status in (self.Status.DISABLED, self.Status.FAILED)
 
+    # The states that permit an operation. All but the last also raise WebhookStateError for a deleted webhook.
+
     def require_testable(self) -> None:
-        """Raise WebhookStateError if not even a test event can be sent."""
-        self.require_existing()
-        if self.status == self.Status.DISABLED:
-            raise WebhookStateError(ReasonText("webhook_disabled", id=self.id, reason=self.status_reason))
+        """Raise WebhookStateError for a disabled or paused webhook, to which a test would not be sent soon."""
+        self._require_not_disabled()
+        self._require_not_paused()
 
-    def require_running(self) -> None:
-        """Raise WebhookStateError for a paused webhook, because its result would not come soon.
+    def require_verifiable(self) -> None:
+        """Raise WebhookStateError for a disabled or paused webhook, AlreadyInStateError for a verified one.
 
-        The verification of a pending URL is sent during a pause too.
+        Another verification would hold the events of a verified webhook. That of a pending URL holds none, and is sent
+        during a pause too.
         """
-        if self.paused_at is not None and not self.is_changing_url:
-            raise WebhookStateError(ReasonText("webhook_paused", id=self.id))
+        self._require_not_disabled()
+        if self.is_changing_url:
+            return
+        if self.status == self.Status.ACTIVE:
+            raise AlreadyInStateError(ReasonText("webhook_already_verified", id=self.id))
+        self._require_not_paused()
 
     def require_disabled(self) -> None:
         """Raise WebhookStateError after a failed verification, AlreadyInStateError for an enabled webhook."""
@@ -118,24 +119,38 @@ class StatusRules(BaseModel):
         if self.status == self.Status.DISABLED:
             raise AlreadyInStateError(ReasonText("webhook_already_disabled", id=self.id))
 
-    def require_unverified(self) -> None:
-        """Raise AlreadyInStateError for an active webhook, whose events another verification would hold.
-
-        The verification of a pending URL holds none.
-        """
-        if self.status == self.Status.ACTIVE and not self.is_changing_url:
-            raise AlreadyInStateError(ReasonText("webhook_already_verified", id=self.id))
-
     def require_sendable(self) -> None:
         """Raise WebhookStateError if events cannot be queued for the webhook."""
-        self.require_testable()
+        self._require_not_disabled()
         if self.status == self.Status.FAILED:
             raise WebhookStateError(ReasonText("webhook_failed", id=self.id))
+
+    def require_unpaused(self) -> None:
+        """Raise WebhookStateError if events cannot be queued for the webhook, AlreadyInStateError if it is paused."""
+        self.require_existing()
+        if self.paused_at is not None:
+            raise AlreadyInStateError(ReasonText("webhook_already_paused", id=self.id))
+        self.require_sendable()
+
+    def require_paused(self) -> None:
+        """Raise AlreadyInStateError for a webhook that is not paused."""
+        self.require_existing()
+        if self.paused_at is None:
+            raise AlreadyInStateError(ReasonText("webhook_not_paused", id=self.id))
 
     def require_existing(self) -> None:
         """Raise WebhookStateError for a deleted webhook."""
         if self.is_deleted:
             raise WebhookStateError(ReasonText("webhook_deleted", id=self.id))
+
+    def _require_not_disabled(self) -> None:
+        self.require_existing()
+        if self.status == self.Status.DISABLED:
+            raise WebhookStateError(ReasonText("webhook_disabled", id=self.id, reason=self.status_reason))
+
+    def _require_not_paused(self) -> None:
+        if self.paused_at is not None:
+            raise WebhookStateError(ReasonText("webhook_paused", id=self.id))
 
     def _change_status(self, status: Status, reason: str = "", *also: str) -> None:
         """Change the status. This also ends a change of the URL, which only an active webhook has."""

@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy as _
 from ..conf import check_endpoint, known_policies, offered_recoveries, parse_filter, retry_policy, settings
 from ..database.clock import now
 from ..event_types import registry
-from ..exceptions import AlreadyInStateError, InvalidEndpointError, InvalidFilterError, WebhookStateError
+from ..exceptions import InvalidEndpointError, InvalidFilterError, WebhookStateError
 from ..filters import check_fields
 from ..reasons import ReasonText, clipped, code_of
 from ..signals import (
@@ -368,9 +368,7 @@ class Webhook(OwnHeaders, StatusRules, SigningSecret):
 
         Raise WebhookStateError if events cannot be queued for the webhook, AlreadyInStateError if it is paused.
         """
-        if self.paused_at is not None:
-            raise AlreadyInStateError(ReasonText("webhook_already_paused", id=self.id))
-        self.require_sendable()
+        self.require_unpaused()
         with self.auditing(Action.WEBHOOK_PAUSED, reason=reason):
             self.paused_at = now()
             self.save(update_fields=["paused_at"])
@@ -382,8 +380,7 @@ class Webhook(OwnHeaders, StatusRules, SigningSecret):
 
         Raise AlreadyInStateError for a webhook that is not paused.
         """
-        if self.paused_at is None:
-            raise AlreadyInStateError(ReasonText("webhook_not_paused", id=self.id))
+        self.require_paused()
         with self.auditing(Action.WEBHOOK_RESUMED):
             self.paused_at = None
             self.save(update_fields=["paused_at"])

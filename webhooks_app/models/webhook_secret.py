@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy as _
 from ..conf import known_signatures, settings
 from ..database.sql import UtcNow
 from ..encryption import decrypt, encrypt
-from ..exceptions import SecretUnreadableError
+from ..exceptions import AlreadyInStateError, SecretUnreadableError
 from ..protocol.json_data import format_time
 from ..reasons import ReasonText
 from ..signatures import BaseSignature, NativeSignature
@@ -217,6 +217,16 @@ class SigningSecret(Audited):
     def has_prepared_keys(self) -> bool:
         """Whether a key of any scheme is to be activated."""
         return any(key.is_prepared_at() for key in self.signing_keys.all())
+
+    def require_prepared_keys(self) -> None:
+        """Raise AlreadyInStateError if no key is to be activated."""
+        if not self.has_prepared_keys:
+            raise AlreadyInStateError(ReasonText("no_prepared_secret", id=self.pk))
+
+    def require_previous_keys(self) -> None:
+        """Raise AlreadyInStateError if no replaced key signs."""
+        if not self.has_previous_keys:
+            raise AlreadyInStateError(ReasonText("no_previous_secret", id=self.pk))
 
     @property
     def public_keys(self) -> list[dict[str, Any]]:

@@ -1,7 +1,6 @@
 """Actors: the callers of operations, with their rights and limits.
 
-A host's own interface adds a subclass of ``BaseActor``. ``changing`` and ``performing`` are the common part of all
-operations on rows and on webhooks.
+A host's own interface adds a subclass of ``BaseActor``. ``changing`` is the common part of all operations on rows.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Any
 from django.utils.translation import gettext
 
 from ..database.sql import current, writing
-from ..models import ApiKey, Problem, Replay, Webhook
+from ..models import ApiKey, Delivery, Problem, Replay, Webhook
 from ..models.api_key import SERVICE_SCOPES
 from ..models.audit import Actor, Via, acting
 from ..owners import Access, owners
@@ -223,7 +222,7 @@ def access_of(user: Any, found: Sequence[Any]) -> dict[Any, Access]:
 
 
 @contextmanager
-def changing(right: Right, row: Webhook | ApiKey | Replay | Problem, actor: BaseActor) -> Iterator[Any]:
+def changing(right: Right, row: Webhook | ApiKey | Delivery | Replay | Problem, actor: BaseActor) -> Iterator[Any]:
     """Lock and reload a row, and attribute all changes within the block to the actor.
 
     Its owner and state may have changed since it was loaded, so only the locked values count. Yields another instance
@@ -233,12 +232,4 @@ def changing(right: Right, row: Webhook | ApiKey | Replay | Problem, actor: Base
     with acting(actor), writing(row.alias, type(row)):
         saved = row.lock()
         actor.require(right, row.owner_id)
-        yield saved
-
-
-@contextmanager
-def performing(right: Right, webhook: Webhook, actor: BaseActor) -> Iterator[Webhook]:
-    """Do as ``changing`` for a webhook. Raises WebhookStateError for a deleted one too."""
-    with changing(right, webhook, actor) as saved:
-        webhook.require_existing()
         yield saved

@@ -14,8 +14,9 @@ from ..models import ApiKey
 from ..models.api_key import owner_scopes
 from ..models.audit import acting
 from ..owners import check_owner, owners
+from .actions import DELETE_KEY, REVOKE_KEY
 from .actors import BaseActor, changing
-from .rights import CHANGE_KEY, CREATE_KEY, DELETE_KEY, rights_of
+from .rights import CHANGE_KEY, CREATE_KEY, rights_of
 
 __all__ = ["change_key", "create_key", "delete_key", "revoke_key"]
 
@@ -59,14 +60,14 @@ def change_key(api_key: ApiKey, *, actor: BaseActor) -> None:
 
 
 def revoke_key(api_key: ApiKey, *, actor: BaseActor, reason: str = "") -> None:
-    """Revoke a key with effect from the next request. A second revocation does not change its time."""
-    with changing(CHANGE_KEY, api_key, actor):
+    """Revoke a key with effect from the next request. Raises AlreadyInStateError for a revoked key."""
+    with REVOKE_KEY.on(api_key, actor):
         api_key.revoke(reason)
 
 
 def delete_key(api_key: ApiKey, *, actor: BaseActor, reason: str = "") -> None:
     """Delete a key. Audit entries about it remain."""
-    with changing(DELETE_KEY, api_key, actor):
+    with DELETE_KEY.on(api_key, actor):
         api_key.delete(reason=reason)
 
 

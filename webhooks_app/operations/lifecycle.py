@@ -13,9 +13,10 @@ from ..models import Delivery, Event, QueueEntry, Webhook, WebhookHealth
 from ..models.audit import Action, acting
 from ..reasons import ReasonText
 from ..signals import announce_deliveries
-from .actors import PROJECT, BaseActor, performing
+from .actions import DELETE_WEBHOOK, DISABLE, ENABLE, PAUSE, RESUME, VERIFY
+from .actors import PROJECT, BaseActor
 from .rate_limits import limit_verification
-from .rights import DELETE_WEBHOOK, DISABLE_WEBHOOK, FORGET_OWNER, PAUSE_WEBHOOK, VERIFY_WEBHOOK
+from .rights import FORGET_OWNER
 
 __all__ = ["delete", "disable", "enable", "forget_events", "forget_owner", "pause", "resume", "start_verification"]
 
@@ -28,7 +29,7 @@ def pause(webhook: Webhook, *, actor: BaseActor, reason: str = "") -> None:
     Raises WebhookStateError for a webhook that is disabled, failed or deleted, and AlreadyInStateError for a paused
     one.
     """
-    with performing(PAUSE_WEBHOOK, webhook, actor):
+    with PAUSE.on(webhook, actor):
         webhook.pause(reason)
 
 
@@ -37,7 +38,7 @@ def resume(webhook: Webhook, *, actor: BaseActor) -> None:
 
     Raises WebhookStateError for a deleted webhook, and AlreadyInStateError for one that is not paused.
     """
-    with performing(PAUSE_WEBHOOK, webhook, actor):
+    with RESUME.on(webhook, actor):
         webhook.resume()
 
 
@@ -46,8 +47,7 @@ def disable(webhook: Webhook, *, actor: BaseActor, reason: str = "") -> None:
 
     Raises WebhookStateError for a deleted webhook, and AlreadyInStateError for a disabled one.
     """
-    with performing(DISABLE_WEBHOOK, webhook, actor):
-        webhook.require_enabled()
+    with DISABLE.on(webhook, actor):
         webhook.disable(_disabled_by(actor, webhook, reason))
 
 
@@ -65,8 +65,7 @@ def enable(webhook: Webhook, *, actor: BaseActor) -> None:
     Raises WebhookStateError for a webhook that failed its verification or is deleted, AlreadyInStateError for any
     other that is not disabled, RateLimitedError and LimitsUnavailableError.
     """
-    with performing(DISABLE_WEBHOOK, webhook, actor):
-        webhook.require_disabled()
+    with ENABLE.on(webhook, actor):
         limit_verification(webhook, actor=actor)
         with webhook.auditing(Action.WEBHOOK_ENABLED):
             WebhookHealth.objects.clear(webhook)
@@ -78,25 +77,17 @@ def delete(webhook: Webhook, *, actor: BaseActor, reason: str = "") -> None:
 
     Raises WebhookStateError for a deleted webhook.
     """
-    with performing(DELETE_WEBHOOK, webhook, actor):
+    with DELETE_WEBHOOK.on(webhook, actor):
         webhook.soft_delete(reason)
 
 
-def start_verification(webhook: Webhook, *, actor: BaseActor, again: bool = True) -> Delivery:
-    """Hold the webhook's events and queue a handshake; an earlier handshake becomes ineffective.
+def start_verification(webhook: Webhook, *, actor: BaseActor) -> Delivery:
+    """Queue a handshake of a webhook that is not active, or of a pending URL; an earlier one becomes ineffective.
 
-    The handshake of a pending URL is repeated without holding any events.
-
-    Without ``again``, an active webhook is left as it is: the page may have been opened before the verification.
-
-    Raises WebhookStateError for a deleted, disabled or paused webhook, AlreadyInStateError for an active one without
-    ``again``, RateLimitedError and LimitsUnavailableError.
+    Raises WebhookStateError for a deleted, disabled or paused webhook, AlreadyInStateError for a verified one,
+    RateLimitedError and LimitsUnavailableError.
     """
-    with performing(VERIFY_WEBHOOK, webhook, actor):
-        webhook.require_testable()
-        if not again:
-            webhook.require_unverified()
-        webhook.require_running()
+    with VERIFY.on(webhook, actor):
         limit_verification(webhook, actor=actor)
         with webhook.auditing(Action.VERIFICATION_STARTED):
             if webhook.is_stopped:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ..models import Problem
-from .actors import BaseActor, changing
-from .rights import HANDLE_PROBLEM
+from .actions import ACKNOWLEDGE, IGNORE, REOPEN
+from .actors import BaseActor
 
 __all__ = ["acknowledge", "ignore", "reopen"]
 
@@ -16,7 +14,8 @@ def acknowledge(problem: Problem, *, actor: BaseActor) -> None:
 
     Raises WebhookStateError for a resolved problem, and AlreadyInStateError for an acknowledged one.
     """
-    _decide(problem, actor, problem.acknowledge)
+    with ACKNOWLEDGE.on(problem, actor):
+        problem.acknowledge()
 
 
 def ignore(problem: Problem, *, actor: BaseActor) -> None:
@@ -24,7 +23,8 @@ def ignore(problem: Problem, *, actor: BaseActor) -> None:
 
     Raises AlreadyInStateError for an ignored problem.
     """
-    _decide(problem, actor, problem.ignore)
+    with IGNORE.on(problem, actor):
+        problem.ignore()
 
 
 def reopen(problem: Problem, *, actor: BaseActor) -> None:
@@ -32,9 +32,5 @@ def reopen(problem: Problem, *, actor: BaseActor) -> None:
 
     Raises WebhookStateError for a resolved problem, and AlreadyInStateError for an open one.
     """
-    _decide(problem, actor, problem.reopen)
-
-
-def _decide(problem: Problem, actor: BaseActor, verb: Callable[[], None]) -> None:
-    with changing(HANDLE_PROBLEM, problem, actor):
-        verb()
+    with REOPEN.on(problem, actor):
+        problem.reopen()

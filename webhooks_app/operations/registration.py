@@ -30,7 +30,8 @@ from ..owners import check_owner, owner_rows
 from ..protocol.json_data import dotted
 from ..retry import BaseRetryPolicy
 from ..signatures import BaseSignature
-from .actors import PROJECT, BaseActor, performing
+from .actions import UPDATE
+from .actors import PROJECT, BaseActor
 from .lifecycle import cancel_handshake, queue_handshake
 from .rate_limits import limit_verification
 from .rights import REGISTER_WEBHOOK, UPDATE_WEBHOOK
@@ -120,7 +121,7 @@ def update_webhook(
     """
     if unknown := changes.keys() - set(CHANGEABLE_FIELDS):
         raise TypeError(f"Unknown or read-only fields: {', '.join(sorted(unknown))}.")
-    with performing(UPDATE_WEBHOOK, webhook, actor) as saved:
+    with UPDATE.on(webhook, actor) as saved:
         for name in CHANGEABLE_FIELDS:
             setattr(webhook, name, changes.get(name, getattr(saved, name)))
         url_before, webhook.encrypted_headers = _stored_headers(webhook, saved)

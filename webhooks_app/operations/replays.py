@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
 
@@ -17,8 +17,8 @@ from ..replays import missed, planning
 from ..replays.missed import Missed
 from ..replays.planning import failing_periods, plan_replay
 from ..replays.runner import count
-from .actors import BaseActor, changing, performing
-from .rights import REPLAY
+from .actions import RECOVER, STEPS_OF_REPLAYS
+from .actors import BaseActor
 
 __all__ = ["cancel", "pause", "plan", "recover_missed", "resume", "start"]
 
@@ -50,7 +50,7 @@ def plan(
     is deleted, not subscribed to one of the types, or has too many open replays.
     """
     _fold(webhook.alias)
-    with performing(REPLAY, webhook, actor):
+    with RECOVER.on(webhook, actor):
         replay = plan_replay(
             webhook,
             since=since,
@@ -115,17 +115,20 @@ def start(replay: Replay, *, actor: BaseActor) -> None:
 
     Raises WebhookStateError unless the replay is ready, its webhook can receive, and no other of its replays runs.
     """
-    _steer(replay, actor, replay.start)
+    with STEPS_OF_REPLAYS["start"].on(replay, actor):
+        replay.start()
 
 
 def pause(replay: Replay, *, actor: BaseActor) -> None:
     """Queue nothing until the replay is resumed. Raises WebhookStateError unless it is running."""
-    _steer(replay, actor, replay.pause)
+    with STEPS_OF_REPLAYS["pause"].on(replay, actor):
+        replay.pause()
 
 
 def resume(replay: Replay, *, actor: BaseActor) -> None:
     """Continue a replay. Raises WebhookStateError unless it is paused or stopped."""
-    _steer(replay, actor, replay.resume)
+    with STEPS_OF_REPLAYS["resume"].on(replay, actor):
+        replay.resume()
 
 
 def cancel(replay: Replay, *, actor: BaseActor, reason: str = "") -> None:
@@ -133,9 +136,5 @@ def cancel(replay: Replay, *, actor: BaseActor, reason: str = "") -> None:
 
     ``reason`` is for the owner and the audit log.
     """
-    _steer(replay, actor, partial(replay.cancel, reason))
-
-
-def _steer(replay: Replay, actor: BaseActor, verb: Callable[[], None]) -> None:
-    with changing(REPLAY, replay, actor):
-        verb()
+    with STEPS_OF_REPLAYS["cancel"].on(replay, actor):
+        replay.cancel(reason)

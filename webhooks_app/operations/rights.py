@@ -49,6 +49,7 @@ ROTATE_SECRET = Right(permission="webhooks_app.rotate_webhook_secret", scope=WRI
 VERIFY_WEBHOOK = Right(permission="webhooks_app.verify_webhook", scope=TEST)
 TEST_WEBHOOK = Right(permission="webhooks_app.test_webhook", scope=TEST)
 REDELIVER = Right(permission="webhooks_app.redeliver_delivery", scope=WRITE)
+"""Also required for retrying now."""
 REPLAY = Right(permission="webhooks_app.replay_webhook", scope=WRITE)
 """Required for planning, starting, pausing, resuming and cancelling replays."""
 HANDLE_PROBLEM = Right(permission="webhooks_app.change_problem")

@@ -11,8 +11,8 @@ from ..exceptions import WebhookStateError
 from ..models import Webhook
 from ..models.webhook_secret import SECRET
 from ..reasons import ReasonText
-from .actors import BaseActor, performing
-from .rights import ROTATE_SECRET
+from .actions import REVOKE_PREVIOUS_SECRET, ROTATE_SECRET, USE_PREPARED_SECRET
+from .actors import BaseActor
 
 __all__ = ["activate_secret", "revoke_previous_secret", "rotate_secret", "withdraw_secret"]
 
@@ -37,7 +37,7 @@ def rotate_secret(
     Raises django.core.exceptions.ValidationError for a secret or an overlap that is not allowed, and
     WebhookStateError for a deleted webhook, or for a secret that was rotated in the meantime.
     """
-    with performing(ROTATE_SECRET, webhook, actor):
+    with ROTATE_SECRET.on(webhook, actor):
         if replaces and replaces != fingerprint_of_key(webhook, scheme):
             raise WebhookStateError(ReasonText("secret_already_rotated", id=webhook.id))
         return webhook.rotate_secret(secret, overlap=overlap, scheme=scheme, activate_at=activate_at)
@@ -45,39 +45,45 @@ def rotate_secret(
 
 def activate_secret(webhook: Webhook, *, actor: BaseActor, scheme: str = SECRET) -> None:
     """Activate the prepared key, if there is one. Raises WebhookStateError for a deleted webhook."""
-    with performing(ROTATE_SECRET, webhook, actor):
+    with ROTATE_SECRET.on(webhook, actor):
         webhook.activate_secret(scheme=scheme)
 
 
 def withdraw_secret(webhook: Webhook, *, actor: BaseActor, scheme: str = SECRET) -> None:
     """Delete the prepared key, if there is one. Raises WebhookStateError for a deleted webhook."""
-    with performing(ROTATE_SECRET, webhook, actor):
+    with ROTATE_SECRET.on(webhook, actor):
         webhook.withdraw_secret(scheme=scheme)
 
 
 def revoke_previous_secret(webhook: Webhook, *, actor: BaseActor, scheme: str = SECRET) -> None:
     """End the overlap of a rotation, if there is one. Raises WebhookStateError for a deleted webhook."""
-    with performing(ROTATE_SECRET, webhook, actor):
+    with ROTATE_SECRET.on(webhook, actor):
         webhook.revoke_previous_secret(scheme=scheme)
 
 
 def activate_prepared_keys(webhook: Webhook, *, actor: BaseActor) -> None:
-    """Activate the prepared keys of all signature schemes. Raises WebhookStateError for a deleted webhook."""
-    with performing(ROTATE_SECRET, webhook, actor):
+    """Activate the prepared keys of all signature schemes.
+
+    Raises WebhookStateError for a deleted webhook, AlreadyInStateError for one without.
+    """
+    with USE_PREPARED_SECRET.on(webhook, actor):
         for scheme in _key_schemes(webhook):
             webhook.activate_secret(scheme=scheme)
 
 
 def withdraw_prepared_keys(webhook: Webhook, *, actor: BaseActor) -> None:
-    """Delete the prepared keys of all signature schemes. Raises WebhookStateError for a deleted webhook."""
-    with performing(ROTATE_SECRET, webhook, actor):
+    """Delete the prepared keys of all signature schemes. Raises as ``activate_prepared_keys``."""
+    with USE_PREPARED_SECRET.on(webhook, actor):
         for scheme in _key_schemes(webhook):
             webhook.withdraw_secret(scheme=scheme)
 
 
 def revoke_previous_keys(webhook: Webhook, *, actor: BaseActor) -> None:
-    """End the overlaps of all signature schemes. Raises WebhookStateError for a deleted webhook."""
-    with performing(ROTATE_SECRET, webhook, actor):
+    """End the overlaps of all signature schemes.
+
+    Raises WebhookStateError for a deleted webhook, AlreadyInStateError for one without.
+    """
+    with REVOKE_PREVIOUS_SECRET.on(webhook, actor):
         for scheme in _key_schemes(webhook):
             webhook.revoke_previous_secret(scheme=scheme)
 

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from ..emission import NewEvent, emit_many, new_test_event, queue_test
 from ..models import Delivery, Event, Webhook
-from .actors import PROJECT, BaseActor, performing
+from .actions import REDELIVER, RETRY, SEND_TEST
+from .actors import PROJECT, BaseActor
 from .rate_limits import limit_test
-from .rights import EMIT_EVENT, REDELIVER, TEST_WEBHOOK
+from .rights import EMIT_EVENT
 
 if TYPE_CHECKING:
     from ..emission.events import EventData
 
-__all__ = ["redeliver", "send_test_event"]
+__all__ = ["redeliver", "retry", "send_test_event"]
 
 
 def emit_events(new_events: Sequence[NewEvent[Any]], *, actor: BaseActor) -> list[Event]:
@@ -35,7 +36,7 @@ def send_test_event(
     The platform's webhooks also accept operational events. Raises WebhookStateError for a deleted, disabled or paused
     webhook, UnknownEventTypeError, InvalidEventDataError, RateLimitedError and LimitsUnavailableError.
     """
-    with performing(TEST_WEBHOOK, webhook, actor):
+    with SEND_TEST.on(webhook, actor):
         event = new_test_event(webhook, event_type, data)
         limit_test(webhook, actor=actor)
         return queue_test(event, webhook)
@@ -44,10 +45,25 @@ def send_test_event(
 def redeliver(delivery: Delivery, *, actor: BaseActor) -> Delivery:
     """Send the event of a delivery once more, as a new delivery with its own attempts; return the new delivery.
 
-    A redelivered test counts as a test. Raises WebhookStateError, RateLimitedError and LimitsUnavailableError.
+    A redelivered test counts as a test. Raises WebhookStateError, RateLimitedError and LimitsUnavailableError; the
+    first also for a pending delivery, see ``retry``.
     """
-    with performing(REDELIVER, delivery.webhook, actor):
+    with REDELIVER.on(delivery, actor):
         redelivery = delivery.redeliver(requested_by=actor.account)
         if delivery.kind == Delivery.Kind.TEST:  # last, so that a refused one is not counted
             limit_test(delivery.webhook, actor=actor)
     return redelivery
+
+
+def retry(delivery: Delivery, *, actor: BaseActor) -> Delivery:
+    """Make the next attempt of a pending delivery at once, as a part of its series of attempts; return the delivery.
+
+    The limits of its webhook apply. A test that is retried counts as a test. Raises WebhookStateError for a delivery
+    that is finished, in flight, or held by something else than its time, AlreadyInStateError for one that is due,
+    RateLimitedError and LimitsUnavailableError.
+    """
+    with RETRY.on(delivery, actor):
+        if delivery.kind == Delivery.Kind.TEST:
+            limit_test(delivery.webhook, actor=actor)
+        delivery.hasten()
+    return delivery

@@ -1,118 +1,28 @@
-"""The actions on a webhook that need no further input, and the buttons of its page."""
+"""The buttons of actions, and the pages that ask before they run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar, NamedTuple
 
+from django import forms
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.translation import gettext_lazy as _
 
-from ..models import Webhook
-from ..operations import lifecycle, rotation
-from ..operations.rights import (
-    DELETE_WEBHOOK,
-    DISABLE_WEBHOOK,
-    PAUSE_WEBHOOK,
-    REPLAY,
-    ROTATE_SECRET,
-    TEST_WEBHOOK,
-    UPDATE_WEBHOOK,
-    VERIFY_WEBHOOK,
-    VIEW_WEBHOOKS,
-    Right,
-)
-from ..pages.confirmations import WEBHOOK, Confirmation
-from .base import AccountPage
+from ..models import ApiKey, Replay, Webhook
+from ..operations.rights import UPDATE_WEBHOOK, VIEW_DELIVERIES, VIEW_WEBHOOKS
+from ..pages.actions import API_KEY, REPLAY, WEBHOOK, Offer
+from ..pages.confirmations import ReasonForm
+from .base import AccountPage, BaseFormView, redirect
 
-Status = Webhook.Status
+__all__ = ["ActionPage", "ReplayStepPage", "RevocationPage", "WebhookActionPage"]
 
+FORMS = {"send_test": "webhook-test", "rotate_secret": "webhook-rotate", "replay_missed": "replay-new"}
+"""The actions with a form of their own, and its page."""
 
-class Action(NamedTuple):
-    """An operation on a webhook without further input, with its confirmation."""
-
-    label: Any
-    done: Any
-    operation: Callable[..., Any]
-    right: Right
-    is_offered: Callable[[Webhook], bool]
-    confirmation: Confirmation
-
-
-ACTIONS = {
-    "verify": Action(
-        _("Verify"),
-        _("The verification has started."),
-        partial(lifecycle.start_verification, again=False),
-        VERIFY_WEBHOOK,
-        lambda webhook: webhook.is_running and webhook.status != Status.ACTIVE,
-        WEBHOOK["verify"],
-    ),
-    "pause": Action(
-        _("Pause"),
-        _("The webhook is paused."),
-        lifecycle.pause,
-        PAUSE_WEBHOOK,
-        lambda webhook: webhook.is_running and webhook.status != Status.FAILED,
-        WEBHOOK["pause"],
-    ),
-    "resume": Action(
-        _("Resume"),
-        _("The webhook is resumed."),
-        lifecycle.resume,
-        PAUSE_WEBHOOK,
-        lambda webhook: webhook.paused_at is not None,
-        WEBHOOK["resume"],
-    ),
-    "enable": Action(
-        _("Enable"),
-        _("The webhook is enabled, and its verification has started."),
-        lifecycle.enable,
-        DISABLE_WEBHOOK,
-        lambda webhook: webhook.status == Status.DISABLED,
-        WEBHOOK["enable"],
-    ),
-    "disable": Action(
-        _("Disable"),
-        _("The webhook is disabled."),
-        lifecycle.disable,
-        DISABLE_WEBHOOK,
-        lambda webhook: webhook.status != Status.DISABLED,
-        WEBHOOK["disable"],
-    ),
-    "activate-new-secret": Action(
-        _("Activate the new secret"),
-        _("The new secret is active."),
-        rotation.activate_prepared_keys,
-        ROTATE_SECRET,
-        lambda webhook: webhook.has_prepared_keys,
-        WEBHOOK["activate_secret"],
-    ),
-    "withdraw-new-secret": Action(
-        _("Withdraw the new secret"),
-        _("The new secret is withdrawn."),
-        rotation.withdraw_prepared_keys,
-        ROTATE_SECRET,
-        lambda webhook: webhook.has_prepared_keys,
-        WEBHOOK["withdraw_secret"],
-    ),
-    "expire-old-secret": Action(
-        _("Expire the old secret now"),
-        _("The old secret has expired."),
-        rotation.revoke_previous_keys,
-        ROTATE_SECRET,
-        lambda webhook: webhook.has_previous_keys,
-        WEBHOOK["revoke_previous_secret"],
-    ),
-    "delete": Action(
-        _("Delete"),
-        _("The webhook is deleted."),
-        lifecycle.delete,
-        DELETE_WEBHOOK,
-        lambda webhook: True,
-        WEBHOOK["delete"],
-    ),
-}
+ACTIONS = {name.replace("_", "-"): offer for name, offer in WEBHOOK.items() if name not in FORMS}
+"""The other actions on a webhook, by their part of the URL."""
 
 
 class Button(NamedTuple):
@@ -121,20 +31,133 @@ class Button(NamedTuple):
     is_destructive: bool = False
 
 
-def offered(page: AccountPage, webhook: Webhook) -> list[Button]:
-    """Return the buttons of the actions that the user may perform, and that the state of the webhook permits."""
-    forms = [
-        (_("Send a test event"), "webhook-test", TEST_WEBHOOK, webhook.is_running),
-        (_("Settings"), "webhook-settings", UPDATE_WEBHOOK, True),
-        (_("Rotate the secret"), "webhook-rotate", ROTATE_SECRET, True),
-        (_("Recover missed events"), "replay-new", REPLAY, True),
-        (_("Verification code"), "webhook-code", VIEW_WEBHOOKS, True),
+def buttons_of(page: AccountPage, offers: Mapping[str, Offer], row: Any, url: Callable[[str], str]) -> Iterator[Button]:
+    """Yield the buttons of the actions that the user may perform, and that the state of the row permits."""
+    for name, offer in offers.items():
+        if page.may(offer.right) and offer.is_for(row):
+            yield Button(offer.label, url(name), offer.is_destructive)
+
+
+def buttons_of_webhook(page: AccountPage, webhook: Webhook) -> list[Button]:
+    """Return the buttons of a webhook's page: those of the forms, then those of the other actions."""
+    with_form = {name: WEBHOOK[name] for name in FORMS}
+    settings = Button(_("Settings"), page.url("webhook-settings", webhook.pk))
+    code = Button(_("Verification code"), page.url("webhook-code", webhook.pk))
+    return [
+        *buttons_of(page, with_form, webhook, lambda name: page.url(FORMS[name], webhook.pk)),
+        *([settings] if page.may(UPDATE_WEBHOOK) else []),
+        *([code] if page.may(VIEW_WEBHOOKS) else []),
+        *buttons_of(page, ACTIONS, webhook, lambda name: page.url("webhook-action", webhook.pk, name)),
     ]
-    buttons = [
-        Button(label, page.url(name, webhook.pk)) for label, name, right, is_it in forms if is_it and page.may(right)
-    ]
-    return buttons + [
-        Button(action.label, page.url("webhook-action", webhook.pk, name), action.confirmation.is_destructive)
-        for name, action in ACTIONS.items()
-        if page.may(action.right) and action.is_offered(webhook)
-    ]
+
+
+class ActionPage(AccountPage, BaseFormView):
+    """The confirmation of an action on one row, with a reason if there is one to ask.
+
+    If the state of the row does not permit the action, the page of the row says why.
+    """
+
+    template_name = "webhooks_app/portal/confirm.html"
+    offers: ClassVar[Mapping[str, Offer]]
+    name = ""
+    """The action, if it is not in the URL."""
+
+    def find_row(self) -> Any:
+        """Return the row, or answer 404."""
+        raise NotImplementedError
+
+    def subject_of(self, row: Any) -> str:
+        raise NotImplementedError
+
+    def back_url(self, row: Any) -> str:
+        """Return the URL of the page with the button."""
+        raise NotImplementedError
+
+    def found(self) -> tuple[Any, Offer]:
+        """Return the row and the action. Raises Http404, and AccessDeniedError without the right."""
+        row, offer = self.find_row(), self.offers.get(self.name or self.kwargs["action"])
+        if offer is None:
+            raise Http404
+        self.actor.require(offer.right, self.owner.pk)
+        return row, offer
+
+    def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        row, offer = self.found()
+        if not (refusal := offer.refusal(row)):
+            return super().get(request, *args, **kwargs)
+        messages.error(request, refusal, fail_silently=True)
+        return redirect(self.back_url(row))
+
+    def get_form(self, form_class: Any = None) -> forms.Form:
+        _row, offer = self.found()
+        return (ReasonForm if offer.asks_reason else forms.Form)(**self.get_form_kwargs())
+
+    def get_form_kwargs(self) -> dict[str, Any]:
+        return {**super().get_form_kwargs(), "label_suffix": ""}
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        row, offer = self.found()
+        return super().get_context_data(
+            title=offer.label,
+            subject=self.subject_of(row),
+            question=offer.asked_of(1),
+            consequences=offer.consequences([row]),
+            is_destructive=offer.is_destructive,
+            cancel_url=self.back_url(row),
+            **kwargs,
+        )
+
+    def form_valid(self, form: Any) -> HttpResponse:
+        row, offer = self.found()
+        self.perform(offer, row, **form.cleaned_data)
+        return redirect(self.back_url(row))
+
+
+class WebhookActionPage(ActionPage):
+    """The confirmation of an action on a webhook."""
+
+    section = "webhooks"
+    offers = ACTIONS
+
+    def find_row(self) -> Webhook:
+        return self.find_webhook()
+
+    def subject_of(self, row: Webhook) -> str:
+        return row.url
+
+    def back_url(self, row: Webhook) -> str:
+        return self.url("webhooks") if row.is_deleted else self.url("webhook", row.pk)
+
+
+class ReplayStepPage(ActionPage):
+    """The confirmation of a step of a replay."""
+
+    section = "webhooks"
+    right = VIEW_DELIVERIES
+    offers = REPLAY
+
+    def find_row(self) -> Any:
+        return self.find(Replay.objects.select_related("webhook"), self.kwargs["pk"])
+
+    def subject_of(self, row: Replay) -> str:
+        return str(row.webhook.url)
+
+    def back_url(self, row: Replay) -> str:
+        return self.url("replay", row.pk)
+
+
+class RevocationPage(ActionPage):
+    """The confirmation of the revocation of an API key."""
+
+    section = "keys"
+    offers = API_KEY
+    name = "revoke"
+
+    def find_row(self) -> Any:
+        return self.find(ApiKey.objects.all(), self.kwargs["pk"])
+
+    def subject_of(self, row: ApiKey) -> str:
+        return str(row)
+
+    def back_url(self, row: ApiKey) -> str:
+        return self.url("keys")

@@ -12,14 +12,14 @@ from django.utils.translation import gettext_lazy as _
 
 from ..maintenance.announcements import STAGES
 from ..models import ApiKey
-from ..operations.api_keys import create_key, may_grant, revoke_key
-from ..operations.rights import CHANGE_KEY, CREATE_KEY
-from ..pages.confirmations import API_KEY, last_uses
+from ..operations.api_keys import create_key, may_grant
+from ..operations.rights import CREATE_KEY
+from ..pages.actions import API_KEY
 from ..pages.form_fields import NEVER_EXPIRES, ExpiryField
 from ..pages.shown_once import new_submission, show_once, shown_by_first, take
-from .base import AccountPage, ConfirmationPage, FormPage, redirect
+from .base import AccountPage, FormPage
 
-__all__ = ["ApiKeyListPage", "ApiKeySecretPage", "NewApiKeyPage", "RevocationPage"]
+__all__ = ["ApiKeyListPage", "ApiKeySecretPage", "NewApiKeyPage"]
 
 MAX_KEYS = 200
 
@@ -57,7 +57,7 @@ class ApiKeyListPage(AccountPage):
         for key in keys:
             key.is_expired = key.expires_at is not None and key.expires_at <= now  # type: ignore[attr-defined]
             key.expires_soon = key.expires_at is not None and key.expires_at <= now + SOON  # type: ignore[attr-defined]
-        return super().get_context_data(keys=keys, may_revoke=self.may(CHANGE_KEY), **kwargs)
+        return super().get_context_data(keys=keys, may_revoke=self.may(API_KEY["revoke"].right), **kwargs)
 
 
 class NewApiKeyPage(FormPage):
@@ -103,26 +103,3 @@ class ApiKeySecretPage(AccountPage):
         return super().get_context_data(
             key=key, subject=key.name, secret=take(self.request, self.kwargs["token"]), **kwargs
         )
-
-
-class RevocationPage(ConfirmationPage):
-    """The confirmation of a revocation."""
-
-    confirmation = API_KEY["revoke"]
-    section = "keys"
-    title = _("Revoke the API key")
-    right = CHANGE_KEY
-
-    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        key = self.find(ApiKey.objects.all(), self.kwargs["pk"])
-        return super().get_context_data(
-            subject=str(key),
-            consequences=last_uses([key]),
-            cancel_url=self.url("keys"),
-            **kwargs,
-        )
-
-    def carry_out(self, **reason: str) -> HttpResponse:
-        key = self.find(ApiKey.objects.all(), self.kwargs["pk"])
-        self.perform(lambda: revoke_key(key, actor=self.actor, **reason), _("The API key is revoked."))
-        return redirect(self.url("keys"))

@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from django import forms
 from django.conf import settings as django_settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_not_required
@@ -38,7 +37,7 @@ from ..operations.actors import Member, access_of
 from ..operations.portal_links import LinkSession
 from ..operations.rights import CREATE_KEY, REGISTER_WEBHOOK, UPDATE_WEBHOOK, VIEW_WEBHOOKS, Right
 from ..owners import Access, owners, parse_key
-from ..pages.confirmations import Confirmation, ReasonForm
+from ..pages.actions import Offer
 from ..pages.forms import REFUSALS, as_form_error
 from .visits import Visit, begin, is_framed, with_csrf
 
@@ -271,47 +270,19 @@ class AccountPage(SafePage):
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         return super().get_context_data(**{**self.page_context(), **kwargs})
 
-    def perform(self, operation: Callable[[], Any], done: Any = "") -> bool:
-        """Perform an operation. Show ``done``, or the reason of a refusal, on the next page."""
+    def perform(self, offer: Offer, row: Any, **given: Any) -> Any:
+        """Perform an action on a row, and show what was done, or the reason of a refusal, on the next page.
+
+        Return the operation's result, or None after a refusal.
+        """
+        assert offer.operation is not None
         try:
-            operation()
+            result = offer.operation(row, actor=self.actor, **given)
         except REFUSALS as error:
             messages.error(self.request, " ".join(as_form_error(error).messages), fail_silently=True)
-            return False
-        if done:
-            messages.success(self.request, str(done), fail_silently=True)
-        return True
-
-
-class ConfirmationPage(AccountPage, BaseFormView):
-    """A page that asks before an operation on one row, and for a reason if there is one to ask."""
-
-    template_name = "webhooks_app/portal/confirm.html"
-    form_class = ReasonForm
-
-    @property
-    def confirmation(self) -> Confirmation:
-        raise NotImplementedError
-
-    def get_form_class(self) -> Any:
-        return self.form_class if self.confirmation.asks_reason else forms.Form
-
-    def get_form_kwargs(self) -> dict[str, Any]:
-        return {**super().get_form_kwargs(), "label_suffix": ""}
-
-    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        asked = {
-            "question": self.confirmation.asked_of(1),
-            "is_destructive": self.confirmation.is_destructive,
-        }
-        return super().get_context_data(**{**asked, **kwargs})
-
-    def form_valid(self, form: Any) -> HttpResponse:
-        return self.carry_out(**form.cleaned_data)
-
-    def carry_out(self, **reason: str) -> HttpResponse:
-        """Perform the operation and return the answer."""
-        raise NotImplementedError
+            return None
+        messages.success(self.request, str(offer.done), fail_silently=True)
+        return result
 
 
 class FormPage(AccountPage, BaseFormView):

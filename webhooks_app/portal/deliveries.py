@@ -9,22 +9,23 @@ from typing import Any
 
 from django import forms
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.translation import gettext_lazy as _
 
 from ..event_types import INTERNAL_NAMES
 from ..models import Delivery, DeliveryAttempt, Event, EventReference, Replay, Webhook
 from ..models.disclosure import UNREACHABLE
 from ..models.keyset import WHOLE, Page, Parts, created_within, read_page
-from ..operations.rights import REDELIVER, VIEW_DELIVERIES, VIEW_EVENTS
-from ..operations.sending import redeliver
+from ..operations.rights import VIEW_DELIVERIES, VIEW_EVENTS
 from ..owners import event_types_for
+from ..pages.actions import DELIVERY
 from ..pages.display import delivery_rows, result_in_words
 from ..pages.explanation import policy_in_words, why_cancelled
 from ..pages.filters import ANSWER, PERIODS, PeriodForm, limits_of, moment_field, with_answer
 from ..pages.timeline import by_id, deliveries_read, timeline_of
 from ..replays.missed import still_missed
 from ..routing.report import decide
+from .actions import buttons_of
 from .base import PER_PAGE, AccountPage, cursor_of, links_of, redirect
 from .webhook_actions import attempts_of
 
@@ -219,16 +220,18 @@ class DeliveryPage(AccountPage):
             policy=policy_in_words(delivery),
             why_cancelled=why_cancelled(delivery) if delivery.state == Delivery.State.CANCELLED else "",
             redeliveries=delivery_rows(again, url=self.delivery_url),
-            may_redeliver=delivery.kind != Kind.VERIFICATION and self.may(REDELIVER),
+            actions=list(buttons_of(self, DELIVERY, delivery, lambda name: name)),
             **kwargs,
         )
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        """Send the event once more, and show the new delivery."""
-        delivery = self.find(Delivery.objects.select_related("webhook"), self.kwargs["pk"])
-        made: list[Delivery] = []
-        self.perform(lambda: made.append(redeliver(delivery, actor=self.actor)), _("The event is sent once more."))
-        return redirect(self.delivery_url(made[0].pk if made else delivery.pk))
+        """Retry the delivery now, or send its event once more and show the new delivery."""
+        offer = DELIVERY.get(request.POST.get("action", "redeliver"))
+        if offer is None:
+            raise Http404
+        rows = Delivery.objects.select_related("event", "webhook__lane", "queue_entry")
+        delivery = self.find(rows, self.kwargs["pk"])
+        return redirect(self.delivery_url((self.perform(offer, delivery) or delivery).pk))
 
 
 class EventFilterForm(forms.Form):

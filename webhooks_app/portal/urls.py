@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import include, path, re_path
 
-from . import api_keys, deliveries, event_types, links, mails, overview, replays, webhook_actions, webhooks
+from . import actions, api_keys, deliveries, event_types, links, mails, overview, replays, webhook_actions, webhooks
 
 app_name = "webhooks_portal"
 
@@ -20,19 +20,19 @@ account = [
     path("webhooks/<str:pk>/recover/", replays.NewReplayPage.as_view(), name="replay-new"),
     path("webhooks/<str:pk>/code/", webhook_actions.VerificationPage.as_view(), name="webhook-code"),
     path("webhooks/<str:pk>/secret/<str:token>/", webhook_actions.SecretPage.as_view(), name="webhook-secret"),
-    path("webhooks/<str:pk>/<str:action>/", webhook_actions.ActionPage.as_view(), name="webhook-action"),
+    path("webhooks/<str:pk>/<str:action>/", actions.WebhookActionPage.as_view(), name="webhook-action"),
     path("deliveries/", deliveries.DeliveryListPage.as_view(), name="deliveries"),
     path("deliveries/<str:pk>/", deliveries.DeliveryPage.as_view(), name="delivery"),
     path("events/", deliveries.EventListPage.as_view(), name="events"),
     path("events/<str:pk>/", deliveries.EventPage.as_view(), name="event"),
     path("replays/<str:pk>/", replays.ReplayPage.as_view(), name="replay"),
-    path("replays/<str:pk>/<str:verb>/", replays.ReplayStepPage.as_view(), name="replay-step"),
+    path("replays/<str:pk>/<str:action>/", actions.ReplayStepPage.as_view(), name="replay-step"),
     path("event-types/", event_types.EventTypeListPage.as_view(), name="event-types"),
     path("event-types/<str:name>/", event_types.EventTypePage.as_view(), name="event-type"),
     path("api-keys/", api_keys.ApiKeyListPage.as_view(), name="keys"),
     path("api-keys/new/", api_keys.NewApiKeyPage.as_view(), name="key-new"),
     path("api-keys/<str:pk>/secret/<str:token>/", api_keys.ApiKeySecretPage.as_view(), name="key-secret"),
-    path("api-keys/<str:pk>/revoke/", api_keys.RevocationPage.as_view(), name="key-revoke"),
+    path("api-keys/<str:pk>/revoke/", actions.RevocationPage.as_view(), name="key-revoke"),
 ]
 
 urlpatterns = [

@@ -1,4 +1,4 @@
-"""What a user can do with a webhook: single actions, test events, rotations, and the page of a new secret."""
+"""Forms about a webhook: test events, rotations, the page of a new secret, and code that verifies requests."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import shlex
 from typing import Any
 
 from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext_lazy as _
 
 from ..models import Delivery, Webhook
@@ -16,62 +16,19 @@ from ..operations.rights import (
 )
 from ..operations.sending import send_test_event
 from ..owners import event_types_for
-from ..pages.confirmations import Confirmation, pending_of_webhooks
+from ..pages.actions import WEBHOOK
 from ..pages.explanation import waiting_for
 from ..pages.forms import RotationForm, TestEventForm
 from ..pages.shown_once import show_once, shown_by_first, take
 from ..pages.transcript import transcript
 from ..pages.verification import command_for_python, receiver_for, samples_for
 from ..transport.endpoint import ANYWHERE, parse_endpoint
-from .actions import ACTIONS, Action
-from .base import AccountPage, ConfirmationPage, WebhookFormPage, redirect
+from .base import AccountPage, WebhookFormPage, redirect
 from .webhooks import handshake_of
 
-__all__ = ["ActionPage", "RotationPage", "SecretPage", "TestEventPage", "VerificationPage"]
+__all__ = ["RotationPage", "SecretPage", "TestEventPage", "VerificationPage"]
 
 FIRST_UNPRIVILEGED_PORT, RECEIVER_PORT = 1024, 8001
-
-
-class ActionPage(ConfirmationPage):
-    """The confirmation of an action."""
-
-    section = "webhooks"
-
-    def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        webhook, action = self.find_webhook(), self.action
-        self.actor.require(action.right, self.owner.pk)
-        if action.is_offered(webhook):
-            return super().get(request, *args, **kwargs)
-        words = _("The webhook has changed: “%(action)s” does not apply to it now.")
-        messages.error(request, words % {"action": action.label}, fail_silently=True)
-        return redirect(self.url("webhook", webhook.pk))
-
-    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        webhook, action = self.find_webhook(), self.action
-        self.actor.require(action.right, self.owner.pk)
-        return super().get_context_data(
-            title=action.label,
-            subject=webhook.url,
-            consequences=pending_of_webhooks(self.kwargs["action"], [webhook]),
-            cancel_url=self.url("webhook", webhook.pk),
-            **kwargs,
-        )
-
-    @property
-    def action(self) -> Action:
-        try:
-            return ACTIONS[self.kwargs["action"]]
-        except KeyError:
-            raise Http404 from None
-
-    @property
-    def confirmation(self) -> Confirmation:
-        return self.action.confirmation
-
-    def carry_out(self, **reason: str) -> HttpResponse:
-        webhook, action = self.find_webhook(), self.action
-        self.perform(lambda: action.operation(webhook, actor=self.actor, **reason), action.done)
-        return redirect(self.url("webhooks") if action is ACTIONS["delete"] else self.url("webhook", webhook.pk))
 
 
 class TestEventPage(WebhookFormPage):
@@ -83,6 +40,13 @@ class TestEventPage(WebhookFormPage):
     right = TEST_WEBHOOK
     form_class = TestEventForm
     submit = _("Send")
+
+    def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        refusal = "" if "delivery" in request.GET else WEBHOOK["send_test"].refusal(self.webhook)
+        if not refusal:
+            return super().get(request, *args, **kwargs)
+        messages.error(request, refusal, fail_silently=True)
+        return redirect(self.cancel_url)
 
     def get_form(self, form_class: Any = None) -> TestEventForm:
         offered_types, posted = event_types_for(self.owner), self.request.POST
@@ -158,7 +122,7 @@ class SecretPage(AccountPage):
     right = ROTATE_SECRET
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        webhook, secret, verify = self.find_webhook(), take(self.request, self.kwargs["token"]), ACTIONS["verify"]
+        webhook, secret, verify = self.find_webhook(), take(self.request, self.kwargs["token"]), WEBHOOK["verify"]
         return super().get_context_data(
             webhook=webhook,
             subject=webhook.url,
@@ -166,7 +130,7 @@ class SecretPage(AccountPage):
             **(_receivers(webhook, secret) if secret else {}),
             live_url=self.url("webhook", webhook.pk),  # this page can be read only once
             **handshake_of(self, webhook),
-            can_verify=self.may(verify.right) and verify.is_offered(webhook),
+            can_verify=self.may(verify.right) and verify.is_for(webhook),
             **kwargs,
         )
 

@@ -34,7 +34,7 @@ from ..pages.health import in_short, sentences, why_paused
 from ..pages.shown_once import new_submission, show_once, shown_by_first
 from ..pages.transcript import transcript
 from ..routing.preview import preview_filter
-from .actions import offered
+from .actions import buttons_of_webhook
 from .base import PER_PAGE, AccountPage, FormPage, WebhookFormPage, add_errors, cursor_of, links_of, redirect
 
 __all__ = ["NewWebhookPage", "SettingsPage", "WebhookListPage", "WebhookPage"]
@@ -177,7 +177,7 @@ class WebhookPage(AccountPage):
             why_paused=why_paused(webhook),
             failure=failure,
             why_failed=why(attempts[-1]) if attempts else "",
-            actions=offered(self, webhook),
+            actions=buttons_of_webhook(self, webhook),
             filter=compact_json(webhook.filter),
             recent=recent,
             day=day.total,

@@ -42,7 +42,7 @@ CALLS = {
     "rotate_webhook_secret": lambda s: (s.webhook.pk,),
     "send_test_event": lambda s: (s.webhook.pk, EVENT_TYPE),
     "try_webhook_filter": lambda s: (s.webhook.pk, s.event.pk, "--filter", '{"amount": 4200}'),
-    "verify_webhook": lambda s: (s.webhook.pk, "--no-wait"),
+    "verify_webhook": lambda s: (s.unverified.pk, "--no-wait"),
     "webhooks_doctor": lambda s: (),
 }
 

@@ -24,6 +24,9 @@ LISTED = ROWS | {"auditentry": lambda s: s.entry.subject}
 STATES = {
     "resume": lambda s: s.paused,
     "enable": lambda s: s.disabled,
+    "verify": lambda s: s.unverified,
+    "activate_secret": lambda s: s.prepared,
+    "withdraw_secret": lambda s: s.prepared,
     "revoke_previous_secret": lambda s: s.rotated,
 }
 REPLAYS = {"start": lambda s: s.replay, "pause": lambda s: s.running, "resume": lambda s: s.stopped}
@@ -100,6 +103,8 @@ def row(model, action, subject):
         return STATES[action](subject).pk
     if model == "replay":
         return REPLAYS.get(action, lambda s: s.replay)(subject).pk
+    if model == "delivery" and action == "retry":
+        return subject.waiting.pk
     if model == "problem" and action == "reopen":
         return subject.ignored.pk
     return ROWS[model](subject)

@@ -7,9 +7,9 @@ from django.test import Client
 from django.urls import reverse
 from subjects import EVENT_TYPE, URL, Subject
 
+from webhooks_app.pages.actions import REPLAY as STEPS
 from webhooks_app.portal import portal_url, urls
 from webhooks_app.portal.actions import ACTIONS
-from webhooks_app.portal.replays import STEPS
 
 ROWS = {
     "webhooks": lambda s: s.webhook.pk,
@@ -91,10 +91,8 @@ def path_of(subject, route, more):
 
 
 def row(subject, route, more, beginning):
-    if route == "webhook-action" and more == "verify":
-        return subject.unverified.pk
-    if route == "webhook-action" and more in STATES | {"expire-old-secret": None}:
-        return STATES[more.replace("expire-old-secret", "revoke_previous_secret")](subject).pk
+    if route == "webhook-action" and more.replace("-", "_") in STATES:
+        return STATES[more.replace("-", "_")](subject).pk
     if route == "replay-step":
         return REPLAYS.get(more, lambda s: s.replay)(subject).pk
     if route == "replay-new":

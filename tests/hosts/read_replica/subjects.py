@@ -1,5 +1,6 @@
 """An owner with rows in the primary, for one call. Each call has its own, so that none depends on another."""
 
+from datetime import timedelta
 from functools import cached_property
 from itertools import count
 
@@ -7,7 +8,7 @@ from accounts import new_owner
 from django.utils import timezone
 
 from webhooks_app import emit
-from webhooks_app.models import ApiKey, AuditEntry, Delivery, Problem
+from webhooks_app.models import ApiKey, AuditEntry, Delivery, Problem, QueueEntry
 from webhooks_app.operations import replays
 from webhooks_app.operations.actors import PROJECT
 from webhooks_app.testing import Webhooks
@@ -54,6 +55,11 @@ class Subject:
         self.webhook.rotate_secret()
         return self.webhook
 
+    @property
+    def prepared(self):
+        self.webhook.rotate_secret(activate_at=timezone.now() + timedelta(days=1))
+        return self.webhook
+
     @cached_property
     def event(self):
         _ = self.webhook
@@ -65,6 +71,13 @@ class Subject:
         _ = self.event
         self.kit.deliver()
         return Delivery.objects.get(event=self.event, webhook=self.webhook)
+
+    @property
+    def waiting(self):
+        """A delivery that waits for its next attempt."""
+        delivery = self.event.deliveries.get()
+        QueueEntry.objects.filter(pk=delivery.pk).update(due_at=timezone.now() + timedelta(hours=1))
+        return delivery
 
     @cached_property
     def replay(self):

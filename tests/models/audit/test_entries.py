@@ -11,9 +11,9 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from tests.support.rows import URL, emit_one, make_webhook, plan_replay
+from tests.support.rows import URL, emit_one, end_deliveries, make_webhook, plan_replay
 from webhooks_app import send_test_event
-from webhooks_app.exceptions import WebhookStateError
+from webhooks_app.exceptions import AlreadyInStateError, WebhookStateError
 from webhooks_app.maintenance import retention
 from webhooks_app.models import ApiKey, AuditEntry, Delivery, Webhook
 from webhooks_app.operations import lifecycle
@@ -28,6 +28,11 @@ from .conftest import written
 pytestmark = pytest.mark.django_db
 
 SECRET = "a secret of the tests, long enough"
+
+
+def failed(webhook):
+    Webhook.objects.filter(pk=webhook.pk).update(status="failed")
+    return webhook
 
 
 def disabled(webhook):
@@ -68,12 +73,12 @@ VERBS = {
         ("webhook.enabled", {"status": ["disabled", "pending"]}),
     ),
     "verify": (
-        partial(start_verification, actor=PROJECT),
-        ("webhook.verification_started", {"status": ["active", "pending"]}),
+        lambda webhook: start_verification(failed(webhook), actor=PROJECT),
+        ("webhook.verification_started", {"status": ["failed", "pending"]}),
     ),
     "verify once more": (
         lambda webhook: (
-            start_verification(webhook, actor=PROJECT),
+            start_verification(failed(webhook), actor=PROJECT),
             AuditEntry.objects.all().delete(),
             start_verification(webhook, actor=PROJECT),
         ),
@@ -153,6 +158,7 @@ def test_the_entry_of_a_test_event_has_its_type_and_delivery(webhook):
 
 def test_a_redelivery_is_audited_for_the_original_delivery(webhook, alice):
     emit_one(alice)
+    end_deliveries(state="given_up")
     delivery = Delivery.objects.get()
 
     again = delivery.redeliver(alice)
@@ -186,7 +192,8 @@ def test_all_actions_on_a_key_are_audited(alice):
     change_key(api_key, actor=PROJECT)
     change_key(api_key, actor=PROJECT)
     revoke_key(api_key, actor=PROJECT)
-    revoke_key(api_key, actor=PROJECT)
+    with pytest.raises(AlreadyInStateError):
+        revoke_key(api_key, actor=PROJECT)
     api_key_id = api_key.pk
     delete_key(api_key, actor=PROJECT)
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from django.core.management.base import CommandParser
 
 from ...models import QueueEntry
-from ...operations import lifecycle
+from ...pages.actions import WEBHOOK
 from ..base import WebhooksCommand, get_webhook
 
 
@@ -18,12 +17,13 @@ class Command(WebhooksCommand):
         "Prints the number of its waiting deliveries."
     )
 
-    operation: Callable[..., None] = staticmethod(lifecycle.pause)
+    offer = WEBHOOK["pause"]
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("webhook_id", help="The webhook, wh_….")
 
     def handle(self, *args: Any, **options: Any) -> None:
         webhook = get_webhook(options["webhook_id"])
-        self.operation(webhook, actor=self.actor)
+        assert self.offer.operation is not None
+        self.offer.operation(webhook, actor=self.actor)
         self.result(str(QueueEntry.objects.unclaimed().filter(webhook=webhook).count()))

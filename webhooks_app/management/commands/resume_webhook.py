@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...operations import lifecycle
+from ...pages.actions import WEBHOOK
 from . import pause_webhook
 
 
@@ -11,4 +11,4 @@ class Command(pause_webhook.Command):
         "Resume a paused webhook. Held deliveries are sent first, oldest due time first. "
         "Prints the number of its waiting deliveries."
     )
-    operation = staticmethod(lifecycle.resume)
+    offer = WEBHOOK["resume"]

@@ -13,8 +13,8 @@ from ..base import WebhooksCommand, follow, get_webhook
 
 class Command(WebhooksCommand):
     help = (
-        "Repeat a webhook's handshake, show each attempt, and print the webhook's status. "
-        "Exits with status 1 if the handshake fails."
+        "Verify a webhook that is not active, or its pending URL: show each attempt of the handshake, and print the "
+        "webhook's status. Exits with status 1 if the handshake fails."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -1,0 +1,332 @@
+"""What people can do to webhooks, deliveries, replays, problems and API keys, and what every page says about it.
+
+The console, the customers' pages, the API and the commands read these tables. They decide only how an action looks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext_lazy
+
+from ..exceptions import WebhookStateError
+from ..models.fields import translated
+from ..operations import actions, api_keys, lifecycle, problems, replays, rotation, sending
+from ..operations.actions import STEPS_OF_REPLAYS, RowAction
+from ..operations.rights import Right
+from .confirmations import cancelled_with, ended, held, last_uses, missed, released
+
+__all__ = ["API_KEY", "DELIVERY", "PROBLEM", "REPLAY", "WEBHOOK", "Offer"]
+
+
+def _nothing(rows: Sequence[Any]) -> list[str]:
+    return []
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Offer:
+    """An action with its words. One with a form of its own has neither an operation nor a question."""
+
+    action: RowAction
+    label: Any
+    operation: Callable[..., Any] | None = None
+    question: Any = ""
+    """A lazy text with a plural by ``number``."""
+    done: Any = ""
+    """What is said afterwards, and written into the console's history."""
+    consequences: Callable[[Sequence[Any]], list[str]] = _nothing
+    """Return sentences about what the action does to rows, for its confirmation."""
+    asks_reason: bool = False
+    is_destructive: bool = False
+
+    @property
+    def right(self) -> Right:
+        return self.action.right
+
+    def is_for(self, row: Any) -> bool:
+        """Return True if the state of a row permits the action."""
+        return self.action.refusal(row) is None
+
+    def refusal(self, row: Any) -> str:
+        """Return the reason why the state of a row does not permit the action, translated; "" if it does."""
+        error: WebhookStateError | None = self.action.refusal(row)
+        return "" if error is None else str(translated(str(error)))
+
+    def asked_of(self, number: int) -> str:
+        return str(self.question % {"number": number})
+
+
+WEBHOOK: Mapping[str, Offer] = {
+    "send_test": Offer(action=actions.SEND_TEST, label=_("Send a test event")),
+    "verify": Offer(
+        action=actions.VERIFY,
+        label=_("Verify"),
+        operation=lifecycle.start_verification,
+        question=ngettext_lazy(
+            "Verify this webhook? Its URL, or its new URL, must return a challenge.",
+            "Verify these %(number)d webhooks? Their URLs, or their new URLs, must return a challenge.",
+            "number",
+        ),
+        done=_("Started the verification."),
+    ),
+    "pause": Offer(
+        action=actions.PAUSE,
+        label=_("Pause"),
+        operation=lifecycle.pause,
+        question=ngettext_lazy(
+            "Pause this webhook? Events queue up and are sent when you resume.",
+            "Pause these %(number)d webhooks? Events queue up and are sent when you resume.",
+            "number",
+        ),
+        done=_("Paused the webhook."),
+        consequences=held,
+        asks_reason=True,
+    ),
+    "resume": Offer(
+        action=actions.RESUME,
+        label=_("Resume"),
+        operation=lifecycle.resume,
+        question=ngettext_lazy(
+            "Resume this webhook? Held deliveries are sent first.",
+            "Resume these %(number)d webhooks? Held deliveries are sent first.",
+            "number",
+        ),
+        done=_("Resumed the webhook."),
+        consequences=released,
+    ),
+    "enable": Offer(
+        action=actions.ENABLE,
+        label=_("Enable"),
+        operation=lifecycle.enable,
+        question=ngettext_lazy(
+            "Enable and verify this webhook? No events are sent to it until the verification succeeds.",
+            "Enable and verify these %(number)d webhooks? No events are sent to them until their verification "
+            "succeeds.",
+            "number",
+        ),
+        done=_("Enabled the webhook, and started its verification."),
+    ),
+    "disable": Offer(
+        action=actions.DISABLE,
+        label=_("Disable"),
+        operation=lifecycle.disable,
+        question=ngettext_lazy(
+            "Disable this webhook? Nothing is sent to it until it is enabled and verified again.",
+            "Disable these %(number)d webhooks? Nothing is sent to them until they are enabled and verified again.",
+            "number",
+        ),
+        done=_("Disabled the webhook."),
+        consequences=ended,
+        asks_reason=True,
+        is_destructive=True,
+    ),
+    "rotate_secret": Offer(action=actions.ROTATE_SECRET, label=_("Rotate the secret")),
+    "activate_secret": Offer(
+        action=actions.USE_PREPARED_SECRET,
+        label=_("Activate the new secret"),
+        operation=rotation.activate_prepared_keys,
+        question=ngettext_lazy(
+            "Activate the new secret of this webhook now? A receiver that reads only X-Webhook-Signature refuses "
+            "requests until it has the new secret.",
+            "Activate the new secrets of these %(number)d webhooks now? Receivers that read only X-Webhook-Signature "
+            "refuse requests until they have the new secrets.",
+            "number",
+        ),
+        done=_("Activated the new secret."),
+    ),
+    "withdraw_secret": Offer(
+        action=actions.USE_PREPARED_SECRET,
+        label=_("Withdraw the new secret"),
+        operation=rotation.withdraw_prepared_keys,
+        question=ngettext_lazy(
+            "Withdraw the new secret of this webhook? The old one goes on signing.",
+            "Withdraw the new secrets of these %(number)d webhooks? The old ones go on signing.",
+            "number",
+        ),
+        done=_("Withdrew the new secret."),
+        is_destructive=True,
+    ),
+    "revoke_previous_secret": Offer(
+        action=actions.REVOKE_PREVIOUS_SECRET,
+        label=_("Expire the old secret now"),
+        operation=rotation.revoke_previous_keys,
+        question=ngettext_lazy(
+            "Expire the old secret of this webhook now? Requests are no longer signed with it.",
+            "Expire the old secrets of these %(number)d webhooks now? Requests are no longer signed with them.",
+            "number",
+        ),
+        done=_("Expired the old secret."),
+        is_destructive=True,
+    ),
+    "replay_missed": Offer(action=actions.RECOVER, label=_("Recover missed events")),
+    "delete": Offer(
+        action=actions.DELETE_WEBHOOK,
+        label=_("Delete"),
+        operation=lifecycle.delete,
+        question=ngettext_lazy(
+            "Delete this webhook for good? The log of its deliveries is kept until its retention ends.",
+            "Delete these %(number)d webhooks for good? The logs of their deliveries are kept until their retention "
+            "ends.",
+            "number",
+        ),
+        done=_("Deleted the webhook."),
+        consequences=ended,
+        asks_reason=True,
+        is_destructive=True,
+    ),
+}
+
+SEND_MISSED = Offer(
+    action=actions.SEND_MISSED,
+    label=_("Send missed events"),
+    operation=replays.send_missed,
+    question=ngettext_lazy(
+        "Send the missed events to this webhook? Each is sent once, in addition to new events.",
+        "Send the missed events to these %(number)d webhooks? Each is sent once, in addition to new events.",
+        "number",
+    ),
+    consequences=missed,
+)
+"""Offered beside the number of missed events, in the console only."""
+
+DELIVERY: Mapping[str, Offer] = {
+    "retry": Offer(
+        action=actions.RETRY,
+        label=_("Retry now"),
+        operation=sending.retry,
+        question=ngettext_lazy(
+            "Make the next attempt of this delivery now? It counts as one of its attempts.",
+            "Make the next attempt of these %(number)d deliveries now? It counts as one of their attempts.",
+            "number",
+        ),
+        done=_("The next attempt is due now."),
+    ),
+    "redeliver": Offer(
+        action=actions.REDELIVER,
+        label=_("Redeliver"),
+        operation=sending.redeliver,
+        question=ngettext_lazy(
+            "Send this event again, as a new delivery?",
+            "Send these %(number)d events again, each as a new delivery?",
+            "number",
+        ),
+        done=_("Redelivered the event."),
+    ),
+}
+
+REPLAY: Mapping[str, Offer] = {
+    "start": Offer(
+        action=STEPS_OF_REPLAYS["start"],
+        label=_("Start"),
+        operation=replays.start,
+        question=ngettext_lazy(
+            "Send the events found? Each is sent once, in addition to new events.",
+            "Send the events found by these %(number)d replays? Each is sent once, in addition to new events.",
+            "number",
+        ),
+        done=_("Started the replay."),
+    ),
+    "pause": Offer(
+        action=STEPS_OF_REPLAYS["pause"],
+        label=_("Pause"),
+        operation=replays.pause,
+        question=ngettext_lazy(
+            "Pause this replay? Deliveries already queued are still sent.",
+            "Pause these %(number)d replays? Deliveries already queued are still sent.",
+            "number",
+        ),
+        done=_("Paused the replay."),
+    ),
+    "resume": Offer(
+        action=STEPS_OF_REPLAYS["resume"],
+        label=_("Resume"),
+        operation=replays.resume,
+        question=ngettext_lazy(
+            "Resume this replay? Events that it has already sent are not sent again.",
+            "Resume these %(number)d replays? Events that they have already sent are not sent again.",
+            "number",
+        ),
+        done=_("Resumed the replay."),
+    ),
+    "cancel": Offer(
+        action=STEPS_OF_REPLAYS["cancel"],
+        label=_("Cancel the replay"),
+        operation=replays.cancel,
+        question=ngettext_lazy(
+            "Cancel this replay for good? It sends nothing more.",
+            "Cancel these %(number)d replays for good? They send nothing more.",
+            "number",
+        ),
+        done=_("Cancelled the replay."),
+        consequences=cancelled_with,
+        asks_reason=True,
+        is_destructive=True,
+    ),
+}
+
+PROBLEM: Mapping[str, Offer] = {
+    "acknowledge": Offer(
+        action=actions.ACKNOWLEDGE,
+        label=_("Acknowledge"),
+        operation=problems.acknowledge,
+        question=ngettext_lazy(
+            "Mark this problem as known until it is resolved?",
+            "Mark these %(number)d problems as known until they are resolved?",
+            "number",
+        ),
+        done=_("Acknowledged the problem."),
+    ),
+    "ignore": Offer(
+        action=actions.IGNORE,
+        label=_("Ignore"),
+        operation=problems.ignore,
+        question=ngettext_lazy(
+            "Ignore this problem from now on? Its failures are counted, but do not open it again.",
+            "Ignore these %(number)d problems from now on? Their failures are counted, but do not open them again.",
+            "number",
+        ),
+        done=_("Ignored the problem."),
+    ),
+    "reopen": Offer(
+        action=actions.REOPEN,
+        label=_("Reopen"),
+        operation=problems.reopen,
+        question=ngettext_lazy("Open this problem again?", "Open these %(number)d problems again?", "number"),
+        done=_("Reopened the problem."),
+    ),
+}
+
+API_KEY: Mapping[str, Offer] = {
+    "revoke": Offer(
+        action=actions.REVOKE_KEY,
+        label=_("Revoke"),
+        operation=api_keys.revoke_key,
+        question=ngettext_lazy(
+            "Revoke this key? Requests with it are refused from now on. This cannot be undone.",
+            "Revoke these %(number)d keys? Requests with them are refused from now on. This cannot be undone.",
+            "number",
+        ),
+        done=_("Revoked the key."),
+        consequences=last_uses,
+        asks_reason=True,
+        is_destructive=True,
+    ),
+    "delete": Offer(
+        action=actions.DELETE_KEY,
+        label=_("Delete"),
+        operation=api_keys.delete_key,
+        question=ngettext_lazy(
+            "Delete this key? Requests with it are refused from now on, and only the audit log remembers it.",
+            "Delete these %(number)d keys? Requests with them are refused from now on, and only the audit log "
+            "remembers them.",
+            "number",
+        ),
+        done=_("Deleted the key."),
+        consequences=last_uses,
+        asks_reason=True,
+        is_destructive=True,
+    ),
+}
