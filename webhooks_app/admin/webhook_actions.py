@@ -18,7 +18,7 @@ from ..models import Event, Webhook
 from ..operations.actors import BaseActor
 from ..operations.registration import update_webhook
 from ..operations.sending import send_test_event
-from ..pages.actions import SEND_MISSED, WEBHOOK
+from ..pages.actions import OFFER_OF_MISSED, WEBHOOK
 from ..pages.forms import REFUSALS, RotationForm, TestEventForm, TryFilterForm, as_form_error
 from ..pages.shown_once import shown_by_first
 from ..routing.admission import events_for
@@ -140,7 +140,7 @@ class FilterTrial(ActingAdmin):
 
 
 class WebhookActions(KeyRotation, PortalLinks, MissedEvents, FilterTrial):
-    table = with_deletion({**WEBHOOK, "send_missed": SEND_MISSED})
+    table = with_deletion({**WEBHOOK, "send_missed": OFFER_OF_MISSED})
     page_actions = (*(name for name in table if name != DELETE), "try_filter", "link_to_pages")
     actions = (*page_actions, DELETE)
 

@@ -52,15 +52,15 @@ RESUME = RowAction(right=rights.PAUSE_WEBHOOK, require=Webhook.require_paused)
 ENABLE = RowAction(right=rights.DISABLE_WEBHOOK, require=Webhook.require_disabled)
 DISABLE = RowAction(right=rights.DISABLE_WEBHOOK, require=Webhook.require_enabled)
 UPDATE = RowAction(right=rights.UPDATE_WEBHOOK, require=Webhook.require_existing)
-ROTATE_SECRET = RowAction(right=rights.ROTATE_SECRET, require=Webhook.require_existing)
+REPLACE_SECRET = RowAction(right=rights.ROTATE_SECRET, require=Webhook.require_existing)
 USE_PREPARED_SECRET = RowAction(right=rights.ROTATE_SECRET, require=Webhook.require_prepared_keys)
 """To activate or to withdraw it."""
 REVOKE_PREVIOUS_SECRET = RowAction(right=rights.ROTATE_SECRET, require=Webhook.require_previous_keys)
 RECOVER = RowAction(right=rights.REPLAY, require=Webhook.require_existing)
 SEND_MISSED = RowAction(right=rights.REPLAY, require=Webhook.require_sendable)
-DELETE_WEBHOOK = RowAction(right=rights.DELETE_WEBHOOK, require=Webhook.require_existing)
+REMOVE_WEBHOOK = RowAction(right=rights.DELETE_WEBHOOK, require=Webhook.require_existing)
 
-REDELIVER = RowAction(right=rights.REDELIVER, require=Delivery.require_redeliverable)
+SEND_AGAIN = RowAction(right=rights.REDELIVER, require=Delivery.require_redeliverable)
 RETRY = RowAction(right=rights.REDELIVER, require=require_retryable)
 
 STEPS_OF_REPLAYS = {
@@ -73,4 +73,4 @@ ACKNOWLEDGE, IGNORE, REOPEN = (
 )
 
 REVOKE_KEY = RowAction(right=rights.CHANGE_KEY, require=ApiKey.require_unrevoked)
-DELETE_KEY = RowAction(right=rights.DELETE_KEY, require=lambda key: None)
+REMOVE_KEY = RowAction(right=rights.DELETE_KEY, require=lambda key: None)

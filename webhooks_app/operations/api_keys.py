@@ -14,7 +14,7 @@ from ..models import ApiKey
 from ..models.api_key import owner_scopes
 from ..models.audit import acting
 from ..owners import check_owner, owners
-from .actions import DELETE_KEY, REVOKE_KEY
+from .actions import REMOVE_KEY, REVOKE_KEY
 from .actors import BaseActor, changing
 from .rights import CHANGE_KEY, CREATE_KEY, rights_of
 
@@ -67,7 +67,7 @@ def revoke_key(api_key: ApiKey, *, actor: BaseActor, reason: str = "") -> None:
 
 def delete_key(api_key: ApiKey, *, actor: BaseActor, reason: str = "") -> None:
     """Delete a key. Audit entries about it remain."""
-    with DELETE_KEY.on(api_key, actor):
+    with REMOVE_KEY.on(api_key, actor):
         api_key.delete(reason=reason)
 
 

@@ -13,7 +13,7 @@ from ..models import Delivery, Event, QueueEntry, Webhook, WebhookHealth
 from ..models.audit import Action, acting
 from ..reasons import ReasonText
 from ..signals import announce_deliveries
-from .actions import DELETE_WEBHOOK, DISABLE, ENABLE, PAUSE, RESUME, VERIFY
+from .actions import DISABLE, ENABLE, PAUSE, REMOVE_WEBHOOK, RESUME, VERIFY
 from .actors import PROJECT, BaseActor
 from .rate_limits import limit_verification
 from .rights import FORGET_OWNER
@@ -77,7 +77,7 @@ def delete(webhook: Webhook, *, actor: BaseActor, reason: str = "") -> None:
 
     Raises WebhookStateError for a deleted webhook.
     """
-    with DELETE_WEBHOOK.on(webhook, actor):
+    with REMOVE_WEBHOOK.on(webhook, actor):
         webhook.soft_delete(reason)
 
 

@@ -11,7 +11,7 @@ from ..exceptions import WebhookStateError
 from ..models import Webhook
 from ..models.webhook_secret import SECRET
 from ..reasons import ReasonText
-from .actions import REVOKE_PREVIOUS_SECRET, ROTATE_SECRET, USE_PREPARED_SECRET
+from .actions import REPLACE_SECRET, REVOKE_PREVIOUS_SECRET, USE_PREPARED_SECRET
 from .actors import BaseActor
 
 __all__ = ["activate_secret", "revoke_previous_secret", "rotate_secret", "withdraw_secret"]
@@ -37,7 +37,7 @@ def rotate_secret(
     Raises django.core.exceptions.ValidationError for a secret or an overlap that is not allowed, and
     WebhookStateError for a deleted webhook, or for a secret that was rotated in the meantime.
     """
-    with ROTATE_SECRET.on(webhook, actor):
+    with REPLACE_SECRET.on(webhook, actor):
         if replaces and replaces != fingerprint_of_key(webhook, scheme):
             raise WebhookStateError(ReasonText("secret_already_rotated", id=webhook.id))
         return webhook.rotate_secret(secret, overlap=overlap, scheme=scheme, activate_at=activate_at)
@@ -45,19 +45,19 @@ def rotate_secret(
 
 def activate_secret(webhook: Webhook, *, actor: BaseActor, scheme: str = SECRET) -> None:
     """Activate the prepared key, if there is one. Raises WebhookStateError for a deleted webhook."""
-    with ROTATE_SECRET.on(webhook, actor):
+    with REPLACE_SECRET.on(webhook, actor):
         webhook.activate_secret(scheme=scheme)
 
 
 def withdraw_secret(webhook: Webhook, *, actor: BaseActor, scheme: str = SECRET) -> None:
     """Delete the prepared key, if there is one. Raises WebhookStateError for a deleted webhook."""
-    with ROTATE_SECRET.on(webhook, actor):
+    with REPLACE_SECRET.on(webhook, actor):
         webhook.withdraw_secret(scheme=scheme)
 
 
 def revoke_previous_secret(webhook: Webhook, *, actor: BaseActor, scheme: str = SECRET) -> None:
     """End the overlap of a rotation, if there is one. Raises WebhookStateError for a deleted webhook."""
-    with ROTATE_SECRET.on(webhook, actor):
+    with REPLACE_SECRET.on(webhook, actor):
         webhook.revoke_previous_secret(scheme=scheme)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..emission import NewEvent, emit_many, new_test_event, queue_test
 from ..models import Delivery, Event, Webhook
-from .actions import REDELIVER, RETRY, SEND_TEST
+from .actions import RETRY, SEND_AGAIN, SEND_TEST
 from .actors import PROJECT, BaseActor
 from .rate_limits import limit_test
 from .rights import EMIT_EVENT
@@ -48,7 +48,7 @@ def redeliver(delivery: Delivery, *, actor: BaseActor) -> Delivery:
     A redelivered test counts as a test. Raises WebhookStateError, RateLimitedError and LimitsUnavailableError; the
     first also for a pending delivery, see ``retry``.
     """
-    with REDELIVER.on(delivery, actor):
+    with SEND_AGAIN.on(delivery, actor):
         redelivery = delivery.redeliver(requested_by=actor.account)
         if delivery.kind == Delivery.Kind.TEST:  # last, so that a refused one is not counted
             limit_test(delivery.webhook, actor=actor)

@@ -123,7 +123,7 @@ WEBHOOK: Mapping[str, Offer] = {
         asks_reason=True,
         is_destructive=True,
     ),
-    "rotate_secret": Offer(action=actions.ROTATE_SECRET, label=_("Rotate the secret")),
+    "rotate_secret": Offer(action=actions.REPLACE_SECRET, label=_("Rotate the secret")),
     "activate_secret": Offer(
         action=actions.USE_PREPARED_SECRET,
         label=_("Activate the new secret"),
@@ -163,7 +163,7 @@ WEBHOOK: Mapping[str, Offer] = {
     ),
     "replay_missed": Offer(action=actions.RECOVER, label=_("Recover missed events")),
     "delete": Offer(
-        action=actions.DELETE_WEBHOOK,
+        action=actions.REMOVE_WEBHOOK,
         label=_("Delete"),
         operation=lifecycle.delete,
         question=ngettext_lazy(
@@ -179,7 +179,7 @@ WEBHOOK: Mapping[str, Offer] = {
     ),
 }
 
-SEND_MISSED = Offer(
+OFFER_OF_MISSED = Offer(
     action=actions.SEND_MISSED,
     label=_("Send missed events"),
     operation=replays.send_missed,
@@ -205,7 +205,7 @@ DELIVERY: Mapping[str, Offer] = {
         done=_("The next attempt is due now."),
     ),
     "redeliver": Offer(
-        action=actions.REDELIVER,
+        action=actions.SEND_AGAIN,
         label=_("Redeliver"),
         operation=sending.redeliver,
         question=ngettext_lazy(
@@ -315,7 +315,7 @@ API_KEY: Mapping[str, Offer] = {
         is_destructive=True,
     ),
     "delete": Offer(
-        action=actions.DELETE_KEY,
+        action=actions.REMOVE_KEY,
         label=_("Delete"),
         operation=api_keys.delete_key,
         question=ngettext_lazy(
