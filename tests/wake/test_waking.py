@@ -45,6 +45,16 @@ def test_a_test_wakes_no_worker(alice: Any, webhook: Any, recorder: Recorder) ->
     assert recorder.woken == []
 
 
+def test_a_project_that_keeps_its_mails_in_memory_wakes_workers(
+    alice: Any, webhook: Any, recorder: Recorder, settings: Any
+) -> None:
+    settings.ALLOWED_HOSTS = ["www.example.com"]  # unlike a test environment, which has django.core.mail.outbox too
+
+    emit_one(alice)
+
+    assert len(recorder.woken) == 1
+
+
 def test_eager_tasks_of_a_test_send_nothing(alice: Any, webhook: Any, host_celery: Any) -> None:
     host_celery(task_always_eager=True)
 
