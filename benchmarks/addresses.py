@@ -21,10 +21,9 @@ from webhooks_app.maintenance.rollups.reading import Window
 from webhooks_app.maintenance.rollups.recent import SPANS
 from webhooks_app.models import ApiKey, Delivery, EventReference, Replay, Webhook
 from webhooks_app.models.standing import Standing
+from webhooks_app.pages.lists import DELIVERIES, EVENTS, WEBHOOKS, ListFilter, RowList
 from webhooks_app.portal.actions import ACTIONS
-from webhooks_app.portal.deliveries import DeliveryFilterForm, EventFilterForm
 from webhooks_app.portal.urls import account
-from webhooks_app.portal.webhooks import WebhookFilterForm
 
 APP = "webhooks_app"
 NOWHERE = "f" * 32
@@ -126,15 +125,9 @@ def _choices(model_admin: ModelAdmin[Any], user: Any) -> list[dict[str, str]]:
 
 def _typed(model_admin: ModelAdmin[Any], user: Any, examples: Examples) -> list[dict[str, str]]:
     """Return queries for the filters with a form, some of them without results."""
-    specs = model_admin.get_changelist_instance(_request(user)).filter_specs
-    names = [name for spec in specs if hasattr(spec, "form_class") for name in spec.form_class.base_fields]
-    known = {
-        "webhook": [examples.busy.pk, examples.of_another.pk, f"wh_{NOWHERE}", "https", "nobody.example"],
-        "owner": [examples.owner_name, "nobody"],
-        "reference": [*examples.references, "nobody"],
-        "answer": ["503", "418", "4xx", "timeout"],
-    }
-    return [{name: value} for name in names for value in known.get(name, _moments(examples))]
+    specs: Any = model_admin.get_changelist_instance(_request(user)).filter_specs
+    typed = [each for spec in specs for each in spec.filters if not each.values]
+    return [{each.name: value} for each in typed for value in _values(each, examples)]
 
 
 def _pages(model_admin: ModelAdmin[Any], request: HttpRequest, examples: Examples) -> Iterator[tuple[str, str]]:
@@ -181,11 +174,7 @@ def _combined(columns: Sequence[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
 def of_portal(examples: Examples) -> Iterator[tuple[str, str]]:
     """Yield the kind and the address of each page for the customer who owns the examples."""
     owner = str(examples.busy.owner_id)
-    lists = {
-        "webhooks": WebhookFilterForm({}),
-        "deliveries": DeliveryFilterForm({}, owner=examples.busy.owner),
-        "events": EventFilterForm({}, owner=examples.busy.owner),
-    }
+    lists = {"webhooks": WEBHOOKS, "deliveries": DELIVERIES, "events": EVENTS}
     yield "portal accounts", reverse("webhooks_portal:accounts")
     for pattern in account:
         for values in _combined(
@@ -215,23 +204,12 @@ def _portal_arguments(page: str, key: str, examples: Examples) -> Sequence[str]:
     return next(ids for start, ids in found.items() if page.startswith(start))
 
 
-def _portal_queries(form: Any, examples: Examples) -> Iterator[dict[str, str]]:
+def _portal_queries(listed: RowList | None, examples: Examples) -> Iterator[dict[str, str]]:
     """Yield the queries of a customers' list: later pages, each filter, some pairs of them, and those with a state."""
-    if form is None:
+    if listed is None:
         return
-    typed = {
-        "q": [examples.delivery.pk, str(examples.delivery.event_id), *examples.references, "healthy-1", "nobody"],
-        "answer": ["503", "418", "5xx", "timeout"],
-        "webhook": [examples.busy.pk, *([examples.failed.webhook_id] if examples.failed else [])],
-        "replay": Replay.objects.filter(webhook=examples.busy).values_list("pk", flat=True)[:1],
-    }
-    filters = [
-        {name: str(value)}
-        for name, field in form.fields.items()
-        for value in typed.get(name)
-        or [value for value, _ in getattr(field, "choices", ()) if value]
-        or _moments(examples)
-    ]
+    offered = [each for each in listed.filters if each.name != "owner"]
+    filters = [{each.name: value} for each in offered for value in _values(each, examples, is_page=True)]
     pages = [{"cursor": cursor} for cursor in (examples.middle, f"before.{'0' * 32}", f"after.{'0' * 32}")]
     yield from (*pages, *filters, *({**each, "cursor": examples.middle} for each in filters))
     for first, second in zip(filters, filters[len(filters) // 2 :], strict=False):
@@ -250,15 +228,15 @@ def of_api(examples: Examples) -> Iterator[tuple[str, str]]:
         if address is None:
             continue
         settings = callback.initkwargs
-        filterset = settings.get("filterset_class", getattr(callback.cls, "filterset_class", None))
+        listed: RowList | None = settings.get("listed", callback.cls.listed)
+        given = settings.get("lookup_filter", "")
         is_list = callback.cls.operations[callback.actions["get"]].many
         name = f"{callback.cls.tag.lower()} {'list' if is_list else 'page'}"
         yield f"API {name}", address
-        if not is_list or filterset is None:
+        if not is_list or listed is None:
             continue
-        filters = [
-            {key: value} for key, found in filterset.base_filters.items() for value in _values(key, found, examples)
-        ]
+        offered = [each for each in listed.documented if each.name != given]
+        filters = [{each.name: value} for each in offered for value in _values(each, examples)]
         pages = [{"cursor": examples.middle}, {"cursor": f"before.{'0' * 32}"}, {"limit": "200"}]
         for query in (*pages, *filters, *({**each, "cursor": examples.middle} for each in filters)):
             yield f"API {name}", f"{address}?{urlencode(query)}"
@@ -279,19 +257,23 @@ def _filled(route: str, examples: Examples) -> str | None:
     return None if "(" in route else f"/v1/{route}"
 
 
-def _values(key: str, found: Any, examples: Examples) -> Sequence[str]:
+def _values(described: ListFilter, examples: Examples, *, is_page: bool = False) -> Sequence[str]:
     """Return values for a filter, some of them without results."""
-    known = {
+    known: Mapping[str, Sequence[str]] = {
+        "q": [examples.delivery.pk, str(examples.delivery.event_id), *examples.references, "healthy-1", "nobody"],
+        "answer": ["503", "418", "4xx", "5xx", "timeout"],
+        "owner": [examples.owner_name, "nobody"],
+        "reference": [*examples.references, "nobody"],
+        "replay_id": list(Replay.objects.filter(webhook=examples.busy).values_list("pk", flat=True)[:1]),
+        "subject": [examples.busy.pk],
         "webhook_id": [examples.busy.pk, examples.of_another.pk, f"wh_{NOWHERE}"],
         "event_id": [str(examples.delivery.event_id), f"evt_{NOWHERE}"],
         "event_type": [next(iter(registry)).name, NOBODYS_TYPE],
         "type": [next(iter(registry)).name, NOBODYS_TYPE],
     }
-    if key in known:
-        return known[key]
-    if choices := found.extra.get("choices"):
-        return [value for value, _ in choices]
-    return _moments(examples)
+    if described.values:
+        return [value for value, _label in described.choices(is_page=is_page)]
+    return _moments(examples) if described.is_moment else known[described.name]
 
 
 def _moments(examples: Examples) -> Sequence[str]:

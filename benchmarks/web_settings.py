@@ -17,7 +17,6 @@ SETTINGS: dict[str, Any] = {
         "django.contrib.messages",
         "django.contrib.staticfiles",
         "rest_framework",
-        "django_filters",
         "drf_spectacular",
         "webhooks_app",
         "demo_data",

@@ -37,7 +37,6 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "rest_framework",
-    "django_filters",
     *(["drf_spectacular", "drf_spectacular_sidecar"] if find_spec("drf_spectacular_sidecar") else []),
     *(["django_celery_beat"] if find_spec("django_celery_beat") else []),
     "example_project",  # before webhooks_app, because its templates restyle the customers' pages

@@ -122,7 +122,7 @@ def test_the_bars_of_a_webhook_lead_to_its_own_deliveries(
     page = text(superuser.get("webhook", "change", counted.pk))
 
     (bar,) = named(page, "Deliveries by outcome").find_all("a")
-    assert f"webhook={counted.pk}" in bar["href"]
+    assert f"webhook_id={counted.pk}" in bar["href"]
     assert superuser.client.get(bar["href"]).context["cl"].result_count == 0
 
 

@@ -77,9 +77,8 @@ def test_a_deleted_webhook_has_no_health(superuser: Page, webhook: Webhook) -> N
         ({"answer": "503"}, {503}),
         ({"answer": "5xx"}, {500, 503}),
         ({"answer": "timeout"}, {0}),
-        ({"result__exact": "http_status"}, {404, 500, 503}),
+        ({"result": "http_status"}, {404, 500, 503}),
         ({"seen": "hour"}, {404, 503, 0}),
-        ({"webhook": "other.example"}, {404}),
         ({"owner": "amina"}, {500, 503, 0}),
         ({"q": "other.example"}, {404}),
         ({"answer": "nonsense"}, set()),
@@ -133,7 +132,7 @@ def test_the_page_leads_to_the_deliveries(superuser: Page, webhook: Webhook, cod
 
     page = superuser.get("problem", "change", problem.pk)
 
-    assert shows(page, f"{link}?webhook={webhook.pk}&kind__exact=event&{by}")
+    assert shows(page, f"{link}?webhook_id={webhook.pk}&kind=event&{by}")
 
 
 @pytest.mark.parametrize(

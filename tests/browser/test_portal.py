@@ -55,8 +55,8 @@ OTHERS: dict[str, Callable[[Customer], str]] = {
 }
 """Pages without an account, and lists whose filters are hostile."""
 
-FIELDS = ("q", "state", "status", "result", "answer", "webhook", "event_type", "type", "kind", "period", "replay")
-FIELDS += ("created_after", "finished_before", "cursor")
+FIELDS = ("q", "state", "status", "health", "result", "answer", "webhook_id", "event_type", "type", "kind", "period")
+FIELDS += ("replay_id", "created_after", "finished_before", "cursor")
 WRONG = "?" + "&".join(f"{name}={SCRIPT.replace('&', '%26').replace('+', '%2B')}" for name in FIELDS)
 SEARCHED = f"?q={SCRIPT[:100].replace('+', '%2B')}"
 

@@ -68,8 +68,8 @@ def test_the_console_is_usable_in_the_theme(browser: Browser, themed: Console) -
         assert disable["y"] < tab.get_by_role("region", name="State", exact=True).bounding_box()["y"] + 200
 
         tab.goto(themed.address + url("delivery_changelist"))
-        webhooks = tab.locator("input[name=webhook]").last
+        webhooks = tab.locator("input[name=webhook_id]").last
         webhooks.evaluate("field => { field.value = 'http://elsewhere'; }")
         webhooks.evaluate("field => field.form.requestSubmit()")
-        tab.wait_for_url("**webhook=http**")
+        tab.wait_for_url("**webhook_id=http**")
         assert tab.locator("#result_list tbody tr").count() == 0

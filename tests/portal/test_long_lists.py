@@ -88,7 +88,7 @@ def test_the_oldest_of_many_webhooks_is_on_the_overview_when_it_fails(many: Cust
 def test_the_deliveries_of_all_and_of_any_webhook_can_be_listed(many: Customer) -> None:
     newest = Delivery.objects.filter(webhook__owner=many.user).order_by("-pk").values_list("pk", flat=True)[:50]
 
-    of_all, of_oldest = many.get("deliveries"), many.get("deliveries", webhook=many.webhook.pk)
+    of_all, of_oldest = many.get("deliveries"), many.get("deliveries", webhook_id=many.webhook.pk)
 
     assert [row.delivery.pk for row in of_all.context["rows"]] == list(newest)
     assert [row.delivery.pk for row in of_oldest.context["rows"]] == [many.delivery.pk]

@@ -60,7 +60,7 @@ def test_the_list_can_show_only_what_is_still_missed(amina: Customer, replay: Re
     lost = emit_one(amina.user).deliveries.get()
     end_deliveries(Delivery.objects.filter(pk=lost.pk), state="given_up", finished_at=timezone.now())
 
-    rows = amina.get("deliveries", missed="yes").context["rows"]
+    rows = amina.get("deliveries", missed="true").context["rows"]
 
     assert [row.delivery.pk for row in rows] == [lost.pk]
 

@@ -365,7 +365,7 @@ def test_tests_are_limited(amina: Customer, settings: Any) -> None:
 def test_the_list_is_filtered_by_state_and_text(amina: Customer) -> None:
     other = make_webhook(amina.user, url="http://127.0.0.1:9000/billing", status="disabled")
 
-    by_state = text(amina.get("webhooks", state="disabled"))
+    by_state = text(amina.get("webhooks", health="disabled"))
     by_text = text(amina.get("webhooks", q="billing"))
 
     for shown in (by_state, by_text):

@@ -7,7 +7,6 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
-from django.db.models import Q
 from django.http import HttpRequest, HttpResponseRedirect
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
@@ -20,10 +19,11 @@ from ..owners import owners
 from ..pages.actions import API_KEY
 from ..pages.form_fields import NEVER_EXPIRES, ExpiryField
 from ..pages.forms import RefusableForm
+from ..pages.lists import KEYS
 from .actions import with_deletion
 from .display import WideCheckboxes, time_of
 from .export import ExportingAdmin, account_of
-from .filters import CreatedFilter, OwnerFilter
+from .filters import filters_of
 from .owned import actor_of, manages_all, without_names
 from .owner_fields import Audience, AudienceForm, OwnableAdmin
 from .shown_once import ShowingSecrets
@@ -87,8 +87,9 @@ class ApiKeyForm(AudienceForm, RefusableForm):
 class ApiKeyAdmin(OwnableAdmin, ShowingSecrets, ExportingAdmin):
     form = ApiKeyForm
     creating = CREATE_KEY
-    id_lookups = (("key", "pk"),)
-    search_help_text = _("An ID (key_…), the start of a key (whk_…) or an account name.")
+    listed = KEYS
+    list_filter = filters_of(KEYS)
+    search_help_text = KEYS.search_help
     list_display = ("prefix", "name", "owner_name", "created", "expires", "last_used", "revoked")
     exported = {  # noqa: RUF012
         "prefix": {"prefix": "prefix"},
@@ -103,16 +104,10 @@ class ApiKeyAdmin(OwnableAdmin, ShowingSecrets, ExportingAdmin):
     expires = time_of("expires_at", _("expires"))
     last_used = time_of("last_used_at", _("last used"))
     revoked = time_of("revoked_at", _("revocation"))
-    list_filter = (CreatedFilter, OwnerFilter, "revoked_at")
     list_select_related = ("owner",)
     table = with_deletion(API_KEY)
     actions = tuple(table)
     page_actions = ("revoke",)
-
-    def matches_text(self, request: HttpRequest, term: str) -> Q:
-        if term.startswith("whk_"):
-            return Q(prefix=term.split("_")[1])
-        return super().matches_text(request, term)
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
         if obj is None:

@@ -20,8 +20,9 @@ from django.utils.translation import gettext_lazy as _
 from ..models import ApiKey, AuditEntry, Delivery, Problem, Replay, Webhook
 from ..owners import owners
 from ..pages.display import NO_VALUE, moment
+from ..pages.lists import AUDIT
 from .export import ExportingAdmin, account_of
-from .filters import CreatedFilter, OwnerFilter
+from .filters import filters_of
 from .owned import OwnedAdmin, ReadOnlyAdmin, actor_of, as_shown, manages_all
 
 MAX_CHANGES_LENGTH = 120
@@ -118,11 +119,9 @@ class AuditedAdmin(OwnedAdmin):
 
 @admin.register(AuditEntry)
 class AuditEntryAdmin(ReadOnlyAdmin, ExportingAdmin):
-    id_lookups = (("aud", "pk"), *((prefix, "subject") for prefix in MODELS))
-    search_help_text = _(
-        "The ID of an entry (aud_…), webhook (wh_…), delivery (dlv_…), key (key_…) or replay (rpl_…), or an account "
-        "name."
-    )
+    listed = AUDIT
+    list_filter = filters_of(AUDIT)
+    search_help_text = AUDIT.search_help
     list_display = ("created", "action", "subject_link", "owner_name", "by_and_via", "changed")
     exported = {  # noqa: RUF012
         "created": {"created_at": "created_at"},
@@ -132,7 +131,6 @@ class AuditEntryAdmin(ReadOnlyAdmin, ExportingAdmin):
         "by_and_via": {"by": "by", "via": "via"},
         "changed": {"changes": stored_changes_of},
     }
-    list_filter = ("action", "via", CreatedFilter, OwnerFilter)
     list_select_related = ("owner",)
     fields = ("own_id", "created", "action", "subject_link", "owner_name", "by_and_via", "reason")
     change_form_template = "admin/webhooks_app/auditentry/change_form.html"

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from django.contrib import messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.views.main import ChangeList
 from django.http import HttpRequest
+from django.utils.text import capfirst
 
-from ..models.keyset import HORIZON, WHOLE, Bounds, Cursor, Page, Parts, read_page
+from ..models.keyset import Cursor, Page
+from ..pages.lists import Asked
 
 if TYPE_CHECKING:
     from .owned import OwnedAdmin
@@ -19,10 +22,14 @@ CURSOR_VAR = "cursor"
 
 
 class KeysetChangeList(ChangeList):
-    """Change list that reads one page from a cursor. Filters without an index read a bounded number of rows."""
+    """Change list that reads one page from a cursor, with the filters of its admin's ``listed``."""
 
     page: Page
+    asked: Asked
+    has_nonsense = False
+    """Whether the input of a filter is not valid. Nothing is listed then."""
     filter_params: dict[str, list[str]]
+    filter_specs: Any
 
     def __init__(self, request: HttpRequest, *args: Any, **kwargs: Any) -> None:
         self.cursor_text = request.GET.get(CURSOR_VAR, "")
@@ -38,7 +45,30 @@ class KeysetChangeList(ChangeList):
         # Forms also send their empty fields.
         self.filter_params = {name: values for name, values in self.filter_params.items() if any(values)}
         self.params = {name: value for name, value in self.params.items() if name in self.filter_params}
-        return super().get_queryset(request, exclude_parameters)
+        self.filter_specs, self.has_filters, _unknown, _duplicates, self.has_active_filters = self.get_filters(request)
+        self.clear_all_filters_qs = self.get_query_string(remove=self.get_filters_params())
+        self.asked = self._asked(request)
+        rows = self.asked.rows(self._rows())
+        return rows.order_by(*self.get_ordering(request, rows)) if self._is_readable(request) else rows.none()
+
+    def _asked(self, request: HttpRequest) -> Asked:
+        values = {"q": self.query}
+        for spec in self.filter_specs:
+            values |= spec.typed
+        return self.owned_admin.asked(request, values)
+
+    def _is_readable(self, request: HttpRequest) -> bool:
+        """Return False, and show the errors that no form shows, if the input of a filter is not valid."""
+        self.has_nonsense = any(spec.is_nonsense for spec in self.filter_specs)
+        for spec in self.filter_specs:
+            if spec.is_nonsense and not spec.fields:
+                messages.error(request, f"{capfirst(spec.title)}: {' '.join(spec.errors)}", fail_silently=True)
+        return not self.has_nonsense
+
+    def _rows(self) -> Any:
+        """Return all rows that the user may view, with the related ones that the list shows."""
+        rows: Any = self.root_queryset
+        return rows if rows.query.select_related else self.apply_select_related(rows)
 
     def get_query_string(self, new_params: Any = None, remove: Any = None) -> str:
         """Return the query of a link, which starts at the first page of the list."""
@@ -48,7 +78,8 @@ class KeysetChangeList(ChangeList):
         cursor = Cursor.parsed(self.cursor_text)
         if self.cursor_text and cursor is None:
             raise IncorrectLookupParameters
-        self.page = Page(rows=[]) if _is_action(request) else self._read(request, cursor)
+        is_empty = self.has_nonsense or _is_action(request)
+        self.page = Page(rows=[]) if is_empty else self._read(request, cursor)
         self.result_list: Any = self.page.rows
         self.result_count = self.full_result_count = len(self.page.rows)
         self.show_full_result_count = False
@@ -65,15 +96,18 @@ class KeysetChangeList(ChangeList):
             yield self.result_list
 
     def _read(self, request: HttpRequest, cursor: Cursor | None) -> Page:
-        bounds = self._bounds(request)
-        return read_page(
-            self.queryset,
-            scope=bounds.scope,
-            parts=bounds.parts,
+        admin = self.owned_admin
+        return self.asked.page(
+            self._rows(),
             cursor=cursor,
             size=self.list_per_page,
-            horizon=bounds.horizon,
+            listed=admin.listed_rows(request),
+            is_scanned=admin.hides_rows(request),
         )
+
+    @property
+    def owned_admin(self) -> OwnedAdmin:
+        return self.model_admin  # type: ignore[return-value]
 
     @property
     def export_url(self) -> str:
@@ -91,41 +125,8 @@ class KeysetChangeList(ChangeList):
     def newest_url(self) -> str:
         return self.get_query_string() if self.cursor_text else ""
 
-    def _bounds(self, request: HttpRequest) -> Bounds:
-        """Return the bounds of the query, limited if a filter has no index or there are too many parts."""
-        admin: OwnedAdmin = self.model_admin  # type: ignore[assignment]
-        active = [spec for spec in self.filter_specs if getattr(spec, "used_parameters", None)]
-        parts = admin.parts(request, self.query, active)
-        if parts.field and not parts.are_too_many:
-            active = [spec for spec in active if getattr(spec, "part_field", "") != parts.field]
-        by_index = [spec for spec in active if _is_by_index(spec, parts)]
-        scope: Any = self._source(by_index) if parts is WHOLE and not self.query else None
-        is_scanned = parts.are_too_many or admin.hides_rows(request) or not admin.are_covered_by(parts)
-        if scope is None and len(by_index) == len(active) and not is_scanned:
-            return Bounds(parts=parts)
-        if scope is None:
-            # Parts already find the rows of the search. Without parts, the scope needs the search too.
-            scope = self.model._default_manager.all() if parts.field else self._searched(request)
-            for spec in by_index:
-                scope = spec.queryset(request, scope)
-        horizon = min([HORIZON, *(getattr(spec, "horizon", HORIZON) for spec in by_index)])
-        return Bounds(scope, WHOLE if parts.are_too_many else parts, horizon)
-
-    def _source(self, by_index: Sequence[Any]) -> Any:
-        """Return other rows to examine, which have the identifiers of the whole list with these filters, or None."""
-        return None
-
-    def _searched(self, request: HttpRequest) -> Any:
-        admin: OwnedAdmin = self.model_admin  # type: ignore[assignment]
-        return admin.get_search_results(request, admin.listed_rows(request), self.query)[0]
-
     def _url(self, cursor: Cursor | None) -> str:
         return self.get_query_string({CURSOR_VAR: str(cursor)}) if cursor else ""
-
-
-def _is_by_index(spec: Any, parts: Parts) -> bool:
-    is_it = getattr(spec, "is_by_index", False)
-    return bool(is_it(parts) if callable(is_it) else is_it)
 
 
 def _is_action(request: HttpRequest) -> bool:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, cast
 
 from django.contrib import admin
 from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied
-from django.db.models import Model, Q, QuerySet
+from django.db.models import Model, QuerySet
 from django.http import Http404, HttpRequest, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
@@ -20,10 +19,8 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from ..database.dialects import dialect_of
-from ..models import Delivery, DeliveryAttempt, EventReference, QueueEntry, Webhook
+from ..models import Delivery, DeliveryAttempt
 from ..models.hold import SILENT, HoldReason, holds_of
-from ..models.keyset import WHOLE, Parts
 from ..pages.actions import DELIVERY
 from ..pages.display import (
     PARTS_OF_TYPE,
@@ -39,27 +36,15 @@ from ..pages.display import (
     state_and_result,
 )
 from ..pages.explanation import policy_in_words, waiting_for, why_cancelled
+from ..pages.lists import ALL, DELIVERIES
 from ..protocol.ids import order_of_creation
 from ..replays.missed import delivered_instead
 from .actions import ActingAdmin
 from .change_list import KeysetChangeList
 from .display import delivery_urls, link_to, shown_transcript
 from .export import ExportingAdmin, account_of, shown_account_of
-from .filters import (
-    AnswerFilter,
-    CreatedFilter,
-    EventTypeOfDeliveryFilter,
-    FinishedFilter,
-    KindFilter,
-    MissedFilter,
-    OfWebhooksFilter,
-    OwnerOfWebhookFilter,
-    ReferenceOfEventFilter,
-    ResultFilter,
-    StateFilter,
-    WebhookFilter,
-)
-from .owned import ReadOnlyAdmin, found_owners, knows_owners, manages_all, own_ids, own_rows
+from .filters import filters_of
+from .owned import ReadOnlyAdmin, knows_owners
 
 MAX_REDELIVERIES = 10
 
@@ -157,35 +142,17 @@ class DeliveryChangeList(KeysetChangeList):
             if names_owners:
                 delivery.owner_label = account_of(delivery.webhook)
 
-    def _source(self, by_index: Sequence[Any]) -> Any:
-        """Return the queue for a list of pending deliveries.
-
-        PostgreSQL would join the queue with all deliveries in their order, although few of the older ones are pending.
-        """
-        entries: Any = QueueEntry.objects.all()
-        others = [spec for spec in by_index if not (isinstance(spec, StateFilter) and spec.is_pending)]
-        is_it = len(others) < len(by_index) and all(isinstance(spec, CreatedFilter) for spec in others)
-        if not is_it or not dialect_of(entries.db).has_lateral_joins:
-            return None
-        for spec in others:
-            entries = spec.narrowed(entries)
-        return entries
-
     @property
     def shown_kinds_url(self) -> str:
         """The link that also shows notices and verifications; "" if they are shown."""
-        hides = any(isinstance(spec, KindFilter) and spec.hides for spec in self.filter_specs)
-        return self.get_query_string({KindFilter.parameter_name: KindFilter.ALL}) if hides else ""
+        return self.get_query_string({"kind": ALL}) if self.asked.hides("kind") else ""
 
 
 @admin.register(Delivery)
 class DeliveryAdmin(DeliveryPage, ExportingAdmin):
-    owner_lookup = "webhook__owner"
-    id_lookups = (("dlv", "pk"), ("evt", "event"), ("wh", "webhook"), ("rpl", "replay"))
-    search_help_text = _(
-        "The ID of a delivery (dlv_…), event (evt_…), webhook (wh_…) or replay (rpl_…), a reference of an event, part "
-        "of a URL, or an account name."
-    )
+    listed = DELIVERIES
+    list_filter = filters_of(DELIVERIES)
+    search_help_text = DELIVERIES.search_help
     list_display = (*("created", "state_and_answer", "next_try", "type_and_kind", "target"),)
     exported = {  # noqa: RUF012
         "created": {"created_at": "created_at"},
@@ -200,19 +167,6 @@ class DeliveryAdmin(DeliveryPage, ExportingAdmin):
         "type_and_kind": {"event_id": "event_id", "event_type": "event_type", "kind": "kind"},
         "target": {"webhook_id": "webhook_id", "url": _sent_to, "account": "owner_label"},
     }
-    list_filter = (
-        ("state", StateFilter),
-        MissedFilter,
-        ResultFilter,
-        AnswerFilter,
-        CreatedFilter,
-        FinishedFilter,
-        WebhookFilter,
-        OwnerOfWebhookFilter,
-        ReferenceOfEventFilter,
-        KindFilter,
-        EventTypeOfDeliveryFilter,
-    )
     fields = (
         "own_id",
         "kind",
@@ -238,36 +192,6 @@ class DeliveryAdmin(DeliveryPage, ExportingAdmin):
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[KeysetChangeList]:
         return DeliveryChangeList
-
-    def matches_text(self, request: HttpRequest, term: str) -> Q:
-        if found := EventReference.newest_events(term, own_ids(request)):
-            return Q(event__in=found)
-        return Q(webhook__url__icontains=term) | super().matches_text(request, term)
-
-    def parts(self, request: HttpRequest, query: str, filters: Sequence[Any]) -> Parts:
-        """Return one part for each event or webhook if the list is limited to certain ones."""
-        terms, of_webhooks = query.split(), [spec for spec in filters if isinstance(spec, OfWebhooksFilter)]
-        own = own_ids(request)
-        if any(term.startswith(("dlv_", "rpl_")) for term in terms):
-            return WHOLE
-        for spec in filters:
-            if isinstance(spec, ReferenceOfEventFilter):
-                return Parts("event", spec.events)
-        for term in terms:
-            if events := [term] if term.startswith("evt_") else EventReference.newest_events(term, own):
-                return Parts("event", events)
-        if manages_all(request) and not terms and not of_webhooks:
-            return WHOLE
-        webhooks = own_rows(request, Webhook.objects.all())
-        for term in terms:
-            is_it = Q(pk=term) if self.is_id(term) else Q(url__icontains=term) | Q(owner__in=found_owners(term))
-            webhooks = webhooks.filter(is_it)
-        for spec in of_webhooks:
-            webhooks = spec.among(webhooks)
-        return Parts.of("webhook", webhooks)
-
-    def are_covered_by(self, parts: Parts) -> bool:
-        return parts.field != "event"  # which has deliveries to other accounts, and other terms of the search
 
     @admin.display(description=_("created"))
     def created(self, delivery: Delivery) -> SafeString:

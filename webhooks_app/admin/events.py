@@ -17,17 +17,18 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..event_types import registry
-from ..models import Delivery, Event, EventReference, IdempotencyKey
-from ..models.keyset import HORIZON, WHOLE, Parts
+from ..models import Delivery, Event, IdempotencyKey
+from ..models.keyset import HORIZON
 from ..operations.actors import StaffMember
 from ..owners import hidden_types
 from ..pages.display import PARTS_OF_TYPE, breakable, coloured, delivery_rows, moment, pretty_json
+from ..pages.lists import EVENTS
 from ..pages.timeline import by_id, deliveries_read, timeline_of
 from ..routing.report import Decision, decide
 from .change_list import KeysetChangeList
 from .display import deliveries_url, delivery_urls, shows_deliveries
 from .export import ExportingAdmin, account_of
-from .filters import CreatedFilter, EventTypeFilter, OwnerFilter, ReferenceFilter
+from .filters import filters_of
 from .owned import ReadOnlyAdmin, actor_of, manages_all, own_rows
 
 MAX_RECIPIENTS = 50
@@ -108,8 +109,9 @@ class EventChangeList(KeysetChangeList):
 
 @admin.register(Event)
 class EventAdmin(ReadOnlyAdmin, ExportingAdmin):
-    id_lookups = (("evt", "pk"),)
-    search_help_text = _("An ID (evt_…), a reference or an account name.")
+    listed = EVENTS
+    list_filter = filters_of(EVENTS)
+    search_help_text = EVENTS.search_help
     list_display = ("id", "type_and_kind", "owner_name", "delivered", "created")
     exported_at_a_time = 50  # as in the list, which counts the recipients of a page within a limit
     exported = {  # noqa: RUF012
@@ -118,7 +120,6 @@ class EventAdmin(ReadOnlyAdmin, ExportingAdmin):
         "delivered": {"webhooks": "recipients.count", "delivered": "recipients.succeeded"},
         "created": {"created_at": "created_at"},
     }
-    list_filter = (CreatedFilter, OwnerFilter, ReferenceFilter, "is_test", EventTypeFilter)
     list_select_related = ("owner",)
     fields = ("own_id", "type_link", "owner", "created", "references", "idempotency_key", "ordering_key")
     readonly_fields = fields
@@ -147,11 +148,6 @@ class EventAdmin(ReadOnlyAdmin, ExportingAdmin):
 
     def hides_rows(self, request: HttpRequest) -> bool:
         return bool(_hidden(request))
-
-    def parts(self, request: HttpRequest, query: str, filters: Sequence[Any]) -> Parts:
-        """Return one part for each owner, but not for the search of an ID or a reference, which has its own index."""
-        has_index = any(self.is_id(term) or EventReference.events(term).exists() for term in query.split())
-        return WHOLE if has_index else super().parts(request, query, filters)
 
     def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> Any:
         event: Event = kwargs["obj"]
@@ -188,11 +184,6 @@ class EventAdmin(ReadOnlyAdmin, ExportingAdmin):
     @admin.display(description=_("created"))
     def created(self, event: Event) -> SafeString:
         return moment(event.created_at)
-
-    def matches_text(self, request: HttpRequest, term: str) -> Q:
-        # Either condition is a range scan of an index; both combined would not be.
-        found = EventReference.events(term)
-        return Q(pk__in=found) if found.exists() else super().matches_text(request, term)
 
     @admin.display(description=_("references"))
     def references(self, event: Event) -> str:

@@ -131,6 +131,8 @@ class ExportingAdmin(OwnedAdmin):
     def rows_to_export(self, request: HttpRequest) -> ExportedRows:
         """Return the rows of the list. Raise IncorrectLookupParameters for invalid filters."""
         changes: Any = self.get_changelist_instance(request)
+        if changes.has_nonsense:
+            raise IncorrectLookupParameters
         shown = {"": {"id": "pk"}, **self.exported}
         columns = {"", *(str(column) for column in self.get_list_display(request))}
         values = {key: of for column, under in shown.items() if column in columns for key, of in under.items()}

@@ -23,10 +23,10 @@ from ..models import DeliveryAttempt, Problem, Webhook
 from ..models.problem import UNATTEMPTED, Cause
 from ..owners import owners
 from ..pages.charts import TITLES
-from ..pages.filters import IntervalForm
+from ..pages.filters import ANSWER, IntervalForm
+from ..pages.lists import PLATFORM
 from ..replays.missed import missed_events
 from .display import page_of
-from .filters import PLATFORM, AnswerForm
 from .owned import OwnedAdmin, manages_all, own_rows
 from .replays import MAX_RECOVERED, may_replay
 
@@ -37,7 +37,8 @@ PERIOD_NAMES = {Window.HOUR: "hour", Window.DAY: "day", Window.WEEK: "week"}
 """The periods, with the values of the filter of the list of problems."""
 
 
-class CauseForm(AnswerForm, IntervalForm):
+class CauseForm(IntervalForm):
+    answer = forms.CharField(label=_("Status code"), required=False, max_length=10, validators=[ANSWER])
     result = forms.ChoiceField(
         label=_("Result"), required=False, choices=[("", _("All")), *DeliveryAttempt.Result.choices[1:]]
     )
@@ -185,6 +186,6 @@ def _query(period: Period, cause: Mapping[str, str], owner: Any) -> str:
     if "answer" in cause:
         query["answer"] = cause["answer"]
     if "result" in cause:
-        query["result__exact"] = cause["result"]
+        query["result"] = cause["result"]
     query["owner"] = PLATFORM if owner is None else str(owner.pk)
     return urlencode(query)

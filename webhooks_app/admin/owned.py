@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from django.contrib import admin
 from django.core.exceptions import SuspiciousOperation
-from django.db.models import Q, QuerySet
-from django.db.models.constants import LOOKUP_SEP
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from ..event_types import EventTypeRegistry, registry
 from ..models.base import BaseQuerySet
-from ..models.keyset import MAX_PARTS, WHOLE, Parts
 from ..operations.actors import StaffMember
 from ..operations.rights import Right
-from ..owners import Access, event_types_for, owners, owners_with_key
+from ..owners import Access, event_types_for, owners
 from ..pages.display import NO_VALUE
+from ..pages.lists import Asked, RowList
 from .change_list import KeysetChangeList
 from .display import copyable
 
 Rows = TypeVar("Rows", bound=BaseQuerySet[Any])
-
-MAX_FOUND = 20
-"""Maximum number of owners with the same name that a search considers."""
 
 NAMES = ("owner_name", "requested_by", "created_by")
 """Columns with account names, hidden from users who may see only their own account."""
@@ -73,15 +68,6 @@ def as_shown(request: HttpRequest, rows: Rows) -> Rows:
     return rows if manages_all(request) else rows.for_owner()
 
 
-def found_owners(text: str) -> list[Any]:
-    """Return the primary keys of the owners with this key or name, so that an index finds their rows.
-
-    A key takes precedence, because links contain it. Another owner may have it as a name.
-    """
-    by_key = list(owners_with_key(text).values_list("pk", flat=True))
-    return by_key or list(owners().found(text).values_list("pk", flat=True)[:MAX_FOUND])
-
-
 def visible_event_types(request: HttpRequest) -> EventTypeRegistry:
     """Return the event types that the user may view: those of their owners, or all."""
     if manages_all(request):
@@ -91,13 +77,10 @@ def visible_event_types(request: HttpRequest) -> EventTypeRegistry:
 
 
 class OwnedAdmin(BaseAdmin):
-    """Base admin that shows users the rows of their owners, and every row to users who manage all webhooks.
+    """Base admin that shows users the rows of their owners, and every row to users who manage all webhooks."""
 
-    The search finds exact IDs by index. ``id_lookups`` maps the prefix of an ID to its field.
-    """
-
-    owner_lookup = "owner"
-    id_lookups: tuple[tuple[str, str], ...] = ()
+    listed: ClassVar[RowList]
+    """The description of the list."""
 
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER
@@ -114,12 +97,9 @@ class OwnedAdmin(BaseAdmin):
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[KeysetChangeList]:
         return KeysetChangeList
 
-    def parts(self, request: HttpRequest, query: str, filters: Sequence[Any]) -> Parts:
-        """Return the index ranges that make up the list before most filters apply."""
-        if manages_all(request) or self.owner_lookup != "owner":
-            return WHOLE
-        ids = list(actor_of(request).owner_ids)
-        return Parts("owner", ids[:MAX_PARTS], are_too_many=len(ids) > MAX_PARTS)
+    def asked(self, request: HttpRequest, values: Mapping[str, Any]) -> Asked:
+        """Return the question of a user to the list."""
+        return Asked(self.listed, values, owner_ids=own_ids(request))
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         self.check_query(request)
@@ -136,28 +116,26 @@ class OwnedAdmin(BaseAdmin):
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest | None = None) -> bool:
         """Allow only the filters of the list: other lookups would let users guess hidden values bit by bit."""
-        filters: list[Any] = [each[0] if isinstance(each, tuple) else each for each in self.list_filter]
-        fields = [each for each in filters if isinstance(each, str)]
-        names = chain.from_iterable(_parameters(each) for each in filters if not isinstance(each, str))
-        return lookup.partition(LOOKUP_SEP)[0] in fields or lookup in names
+        return any(lookup == each.name for each in self.listed.filters)
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        return self.asked(request, {"q": search_term}).rows(queryset), False
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        return own_rows(request, super().get_queryset(request), self.owner_lookup)
+        return own_rows(request, super().get_queryset(request), self.listed.owner_path)
 
     def hides_rows(self, request: HttpRequest) -> bool:
         """Return True if ``get_queryset`` leaves out some of ``listed_rows``, which no index does."""
         return False
-
-    def are_covered_by(self, parts: Parts) -> bool:
-        """Return True if parts have only rows that the user may view and that match the search."""
-        return True
 
     def listed_rows(self, request: HttpRequest) -> QuerySet[Any]:
         """Return the rows that a page of the list examines."""
         return self.get_queryset(request)
 
     def owner_id_of(self, item: Any) -> Any:
-        return item.owner_id if self.owner_lookup == "owner" else item.webhook.owner_id
+        return item.owner_id if self.listed.owner_path == "owner" else item.webhook.owner_id
 
     def permits(self, request: HttpRequest, item: Any, access: Access = Access.READ | Access.MANAGE) -> bool:
         """Return True if the owner policy gives the user this access to a row; also without a row."""
@@ -180,31 +158,6 @@ class OwnedAdmin(BaseAdmin):
     @admin.display(description=_("account"))
     def owner_name(self, item: Any) -> str:
         return owners().label(item.owner) if item.owner is not None else str(self.get_empty_value_display())
-
-    def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
-    ) -> tuple[QuerySet[Any], bool]:
-        for term in search_term.split():
-            queryset = queryset.filter(self._matches(request, term))
-        return queryset, False
-
-    def matches_text(self, request: HttpRequest, term: str) -> Q:
-        """Return the condition of a search for text other than an ID: rows of the account with this name."""
-        return Q(**{f"{self.owner_lookup}__in": found_owners(term)})
-
-    def is_id(self, term: str) -> bool:
-        """Return True if the term is an ID, which an index finds."""
-        return "_" in term and term.partition("_")[0] in dict(self.id_lookups)
-
-    def _matches(self, request: HttpRequest, term: str) -> Q:
-        if not self.is_id(term):
-            return self.matches_text(request, term)
-        return Q(**{dict(self.id_lookups)[term.partition("_")[0]]: term})
-
-
-def _parameters(list_filter: Any) -> Sequence[str]:
-    names: Sequence[str] = getattr(list_filter, "parameter_names", None) or (list_filter.parameter_name,)
-    return names
 
 
 def knows_owners(request: HttpRequest) -> bool:

@@ -18,7 +18,8 @@ from django.utils.translation import gettext_lazy as _
 from ..exceptions import InvalidOwnerError
 from ..operations.rights import Right
 from ..owners import owner_rows, owners, parse_key
-from .owned import MAX_FOUND, OwnedAdmin, actor_of, manages_all
+from ..pages.lists import MAX_ACCOUNTS_FOUND
+from .owned import OwnedAdmin, actor_of, manages_all
 
 if TYPE_CHECKING:
     _ModelChoiceField = forms.ModelChoiceField[Any]
@@ -94,7 +95,7 @@ class OwnerNameField(forms.CharField):
         if not text:
             return None
         named = owners().found(text).order_by().values("pk")
-        found = list(self.rows.filter(pk__in=named).order_by("pk")[:MAX_FOUND])
+        found = list(self.rows.filter(pk__in=named).order_by("pk")[:MAX_ACCOUNTS_FOUND])
         if not found:
             raise forms.ValidationError(_("There is no account named “%(name)s”."), params={"name": text})
         if len(found) > 1:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import Any
 
 from django.contrib import admin, messages
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.urls import reverse
@@ -17,82 +16,28 @@ from django.utils.text import Truncator
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from ..models import Problem, Webhook
-from ..models.keyset import WHOLE, Parts
-from ..models.problem import UNRESOLVED
+from ..models import Problem
 from ..models.standing import healths_of
 from ..operations import replays
 from ..operations.rights import REPLAY
 from ..pages.actions import PROBLEM
 from ..pages.display import MAX_URL, NO_VALUE, breakable, grouped, moment
-from ..pages.filters import PERIODS, TIMEOUT, limits_of
 from ..pages.health import in_short
+from ..pages.lists import KNOWN_PROBLEMS
 from ..replays.missed import Missed
 from ..replays.planning import MARGIN
 from .actions import ActingAdmin
 from .change_list import KeysetChangeList
 from .display import deliveries_url, link_to, shows_deliveries
 from .export import ExportingAdmin, account_of, shown_account_of
-from .filters import AnswerFilter, OfWebhooksFilter, OwnerOfWebhookFilter, WebhookFilter
+from .filters import filters_of
 from .impact import ImpactPage
-from .owned import ReadOnlyAdmin, found_owners, manages_all, own_rows
+from .owned import ReadOnlyAdmin
 from .webhook_health import judged
 
 State = Problem.State
 
 COLOURS = {State.OPEN: "webhooks-bad", State.ACKNOWLEDGED: "webhooks-late", State.RESOLVED: "webhooks-good"}
-
-
-class ProblemStateFilter(admin.SimpleListFilter):
-    """Filter by state. Until one is chosen, resolved and ignored problems are hidden."""
-
-    title = _("state")
-    parameter_name = "state"
-    ALL = "all"
-
-    def __init__(self, request: HttpRequest, params: dict[str, Any], model: Any, model_admin: Any) -> None:
-        super().__init__(request, params, model, model_admin)
-        if not self.value():
-            self.used_parameters[self.parameter_name] = ""
-
-    def is_by_index(self, parts: Parts) -> bool:
-        """Return True for the whole list. The index of a webhook's problems has the resolved ones too."""
-        return not self.value() and (not parts.field or parts.are_too_many) and Problem.objects.lists_unresolved()
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        return [(self.ALL, _("All")), *State.choices]
-
-    def choices(self, changelist: Any) -> Iterator[Any]:
-        first, *others = super().choices(changelist)
-        yield {**first, "selected": not self.value(), "display": _("Open and acknowledged")}
-        yield from others
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        if not self.value():
-            return queryset.filter(state__in=UNRESOLVED)
-        return queryset if self.value() == self.ALL else queryset.filter(state=self.value())
-
-
-class SeenFilter(admin.SimpleListFilter):
-    """Filter by the time of the last failure."""
-
-    title = _("time of the last failure")
-    parameter_name = "seen"
-    spans = ("hour", "day", "week")
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        return [(name, PERIODS[name]) for name in self.spans]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        since = limits_of(name)[0] if (name := self.value()) in self.spans else None
-        return queryset if since is None else queryset.filter(last_seen_at__gte=since)
-
-
-class CodeFilter(AnswerFilter):
-    """Filter by the status code of the failed attempts, a class of codes, or timeouts."""
-
-    def narrowed(self, rows: QuerySet[Any]) -> QuerySet[Any]:
-        return rows.filter(of_code(self.word)) if self.word else rows
 
 
 class ProblemChangeList(KeysetChangeList):
@@ -105,19 +50,11 @@ class ProblemChangeList(KeysetChangeList):
             problem.webhook.judged = found[problem.webhook_id]
 
 
-def of_code(word: str) -> Q:
-    """Return the condition for the problems with a code such as 503, a class such as 5xx, or ``timeout``."""
-    if word == TIMEOUT:
-        return Q(result=TIMEOUT)
-    first = int(word.replace("xx", "00"))
-    return Q(code__range=(first, first + 99 if word.endswith("xx") else first))
-
-
 @admin.register(Problem)
 class ProblemAdmin(ImpactPage, ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
-    owner_lookup = "webhook__owner"
-    id_lookups = (("prb", "pk"), ("wh", "webhook"))
-    search_help_text = _("The ID of a problem (prb_…) or webhook (wh_…), part of a URL, or an account name.")
+    listed = KNOWN_PROBLEMS
+    list_filter = filters_of(KNOWN_PROBLEMS)
+    search_help_text = KNOWN_PROBLEMS.search_help
     list_display = ("cause", "state_shown", "count_shown", "last_seen", "target_now", "owner_name", "first_seen")
     exported = {  # noqa: RUF012
         "cause": {"result": "result", "status_code": lambda problem: problem.code or None},
@@ -132,14 +69,6 @@ class ProblemAdmin(ImpactPage, ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
         "owner_name": {"account": lambda problem: account_of(problem.webhook)},
         "first_seen": {"first_seen_at": "first_seen_at"},
     }
-    list_filter = (
-        ProblemStateFilter,
-        CodeFilter,
-        ("result", admin.ChoicesFieldListFilter),
-        SeenFilter,
-        WebhookFilter,
-        OwnerOfWebhookFilter,
-    )
     list_select_related = ("webhook__owner", "webhook__health")
     fields = (
         "cause",
@@ -161,23 +90,6 @@ class ProblemAdmin(ImpactPage, ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[KeysetChangeList]:
         return ProblemChangeList
-
-    def matches_text(self, request: HttpRequest, term: str) -> Q:
-        return Q(webhook__url__icontains=term) | super().matches_text(request, term)
-
-    def parts(self, request: HttpRequest, query: str, filters: Sequence[Any]) -> Parts:
-        """Return one part for each webhook if the list is limited to certain webhooks."""
-        terms, of_webhooks = query.split(), [spec for spec in filters if isinstance(spec, OfWebhooksFilter)]
-        is_all = manages_all(request) and not terms and not of_webhooks
-        if is_all or any(term.startswith("prb_") for term in terms):
-            return WHOLE
-        webhooks = own_rows(request, Webhook.objects.all())
-        for term in terms:
-            is_it = Q(pk=term) if self.is_id(term) else Q(url__icontains=term) | Q(owner__in=found_owners(term))
-            webhooks = webhooks.filter(is_it)
-        for spec in of_webhooks:
-            webhooks = spec.among(webhooks)
-        return Parts.of("webhook", webhooks)
 
     def offers(self, item: Problem, action: str) -> bool:
         if action == "recover":
@@ -260,7 +172,7 @@ class ProblemAdmin(ImpactPage, ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
     @admin.display(description=_("deliveries"))
     def deliveries(self, problem: Problem) -> SafeString:
         by = {"answer": str(problem.code)} if problem.code else {"result": problem.result}
-        url = deliveries_url(site=self.admin_site.name, webhook=problem.webhook_id, kind__exact="event", **by)
+        url = deliveries_url(site=self.admin_site.name, webhook_id=problem.webhook_id, kind="event", **by)
         return format_html('<a href="{}">{}</a>', url, gettext("Deliveries whose last attempt failed in this way"))
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:

@@ -31,11 +31,11 @@ from ..pages.charts import TITLES
 from ..pages.display import moment, percent
 from ..pages.filters import IntervalForm
 from ..pages.health import failing_for
+from ..pages.lists import found_owners
 from ..reasons import code_of
 from .display import shows_deliveries
 from .export import ROWS_PER_PAGE, ExportedRows, ExportingAdmin, account_of, shown_account_of
-from .filters import OwnerForm
-from .owned import found_owners, knows_owners, own_ids, own_rows
+from .owned import knows_owners, own_ids, own_rows
 from .receiver_order import ASCENDING, COLUMNS, WORST, ReceiverOrder
 from .sidebar import PageAdmin, views_webhooks
 
@@ -48,12 +48,13 @@ MAX_QUEUED = 2000
 INTERVAL = ("seen_after", "seen_before")
 
 
-class ReceiversForm(OwnerForm, IntervalForm):
+class ReceiversForm(IntervalForm):
     state = forms.ChoiceField(
         label=_("State"),
         required=False,
         choices=[("", _("All")), *Standing.choices],
     )
+    owner = forms.CharField(label=_("Name of the account"), required=False, max_length=254)
 
     field_order = ("state", *INTERVAL, "owner")
     longest = timedelta(days=MOST_DAYS)

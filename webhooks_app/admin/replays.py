@@ -30,6 +30,7 @@ from ..pages.actions import REPLAY as STEPS
 from ..pages.display import breakable, moment
 from ..pages.filters import moment_field
 from ..pages.forms import REFUSALS, GroupedCheckboxes, as_form_error, event_type_choices
+from ..pages.lists import REPLAYS
 from ..pages.replays import (
     failing_sentences,
     latest_of,
@@ -42,7 +43,7 @@ from ..pages.replays import (
 from .actions import ActingAdmin, explaining
 from .display import WideCheckboxes, deliveries_url, link_to, page_of, shown_transcript, shows_deliveries, time_of
 from .export import ExportingAdmin
-from .filters import CreatedFilter, OwnerOfWebhookFilter
+from .filters import filters_of
 from .owned import ReadOnlyAdmin, actor_of, as_shown, manages_all, own_rows, visible_event_types
 
 MAX_RECOVERED = 50
@@ -93,9 +94,9 @@ class ReplayForm(forms.Form):
 
 @admin.register(Replay)
 class ReplayAdmin(ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
-    owner_lookup = "webhook__owner"
-    id_lookups = (("rpl", "pk"), ("wh", "webhook"))
-    search_help_text = _("The ID of a replay (rpl_…) or webhook (wh_…), or an account name.")
+    listed = REPLAYS
+    list_filter = filters_of(REPLAYS)
+    search_help_text = REPLAYS.search_help
     list_display = ("created", "target", "state", "progress", "requested_by")
     exported = {  # noqa: RUF012
         "created": {"created_at": "created_at"},
@@ -104,7 +105,6 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
         "progress": {"queued": "queued", "matched": "matched"},
         "requested_by": {"requested_by": lambda replay: replay.requested_by and str(replay.requested_by)},
     }
-    list_filter = ("state", CreatedFilter, OwnerOfWebhookFilter)
     list_select_related = ("webhook", "requested_by")
     fields = (
         "own_id",

@@ -117,7 +117,7 @@ class SearchPage(OwnedAdmin):
                 found = admin.get_queryset(request).filter(condition)
                 related = admin.list_select_related
                 found = found.select_related(*related) if related else found
-                parts = admin.parts(request, "", ())
+                parts = admin.asked(request, {}).parts
                 page = read_page(found, parts=WHOLE if parts.are_too_many else parts, size=MAX_HITS)
                 shown = [self._hit(request, admin, row) for row in page.rows]
                 yield Hits(capfirst(admin.opts.verbose_name_plural), shown, page.older is not None)

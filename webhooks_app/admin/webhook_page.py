@@ -86,7 +86,7 @@ def head(request: HttpRequest, webhook: Webhook, facts: list[Fact], *, site: str
     """Return the state of a webhook with its reason, its URL and its latest results."""
     found = WebhookHealth.of(webhook) or WebhookHealth(webhook=webhook)
     judged, activates_at = health_of(webhook), webhook.secret_activates_at
-    failures = deliveries_url(site=site, webhook=webhook.pk, state__exact=Delivery.State.GIVEN_UP)
+    failures = deliveries_url(site=site, webhook_id=webhook.pk, state=Delivery.State.GIVEN_UP)
     results = [
         Fact(_("Last success"), found.last_success_at and moment(found.last_success_at)),
         Fact(
@@ -111,7 +111,7 @@ def recent(request: HttpRequest, webhook: Webhook, *, site: str, part: str = "re
     if not shows_deliveries(request):
         return {"recent": []}
     newest = _deliveries(request, webhook).filter(kind__in=REQUESTED)[: RECENT[part]]
-    listed = deliveries_url(site=site, webhook=webhook.pk)
+    listed = deliveries_url(site=site, webhook_id=webhook.pk)
     return {"recent": delivery_rows(newest, url=delivery_urls(site)), "deliveries_url": listed}
 
 
@@ -123,7 +123,7 @@ def course(request: HttpRequest, webhook: Webhook, *, site: str) -> Context:
     series = reading.series(window, [webhook.pk])
     return {
         "windows": windows(window),
-        **charts.shown(series, window, partial(deliveries_url, site=site, webhook=webhook.pk)),
+        **charts.shown(series, window, partial(deliveries_url, site=site, webhook_id=webhook.pk)),
     }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from django.contrib import admin
 from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied
-from django.db.models import Q, QuerySet, prefetch_related_objects
+from django.db.models import QuerySet, prefetch_related_objects
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
@@ -28,13 +28,14 @@ from ..models.standing import Standing
 from ..operations.registration import create_webhook, update_webhook
 from ..operations.rights import REGISTER_WEBHOOK
 from ..pages.display import MAX_URL, breakable, moment, state_of, state_of_key, until_verified
+from ..pages.lists import WEBHOOKS
 from ..reasons import code_of
 from . import webhook_page
 from .actions import MAX_CRUMB
 from .display import shows_deliveries, time_of
 from .event_types import EventTypePages
 from .export import ExportingAdmin, account_of, shown_account_of
-from .filters import CreatedFilter, OwnerFilter
+from .filters import filters_of
 from .operations_page import OperationsPage
 from .overview import shown_overview
 from .owned import actor_of, manages_all, visible_event_types, without_names
@@ -90,8 +91,9 @@ SHOWN_IF_SET = {
 class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookActions, ExportingAdmin):
     form = WebhookForm
     creating = REGISTER_WEBHOOK
-    id_lookups = (("wh", "pk"),)
-    search_help_text = _("An ID (wh_…), part of a URL or an account name.")
+    listed = WEBHOOKS
+    list_filter = filters_of(WEBHOOKS)
+    search_help_text = WEBHOOKS.search_help
     list_display = ("target", "state", "owner_name", "course", "last_delivery", "failing")
     exported = {  # noqa: RUF012
         "target": {"url": "url", "description": "description", "pending_url": "pending_url"},
@@ -104,7 +106,6 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookActions, Expo
         },
         **HealthColumns.exported,
     }
-    list_filter = ("status", CreatedFilter, OwnerFilter)
     list_select_related = ("owner", "health")
     change_form_template = "admin/webhooks_app/webhook/change_form.html"
 
@@ -131,9 +132,6 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookActions, Expo
         if webhook is not None:
             prefetch_related_objects([webhook], "signing_keys")
         return webhook
-
-    def matches_text(self, request: HttpRequest, term: str) -> Q:
-        return Q(url__icontains=term) | super().matches_text(request, term)
 
     # Form
 

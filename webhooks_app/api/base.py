@@ -34,16 +34,16 @@ from ..conf import LANGUAGE
 from ..error_reports import hide_values
 from ..exceptions import AlreadyInStateError
 from ..models import ApiKey
-from ..models.keyset import WHOLE, Bounds, Parts
 from ..operations.actors import ApiCaller, ServiceCaller, access_of
 from ..operations.rights import Right
 from ..owners import Access, owners
 from ..pages.actions import Offer
+from ..pages.lists import Asked, RowList
 from .authentication import ApiKeyAuthentication, ApiThrottle, HasScope, other_authenticators
 from .errors import problem_response
 from .fields import NOT_SAVED, unknown_names
 from .idempotency import answer_once, key_of
-from .lists import NewestFirstPagination, QueryFilterBackend
+from .lists import ListFilters, NewestFirstPagination
 from .parsers import StrictJsonParser, measure_body
 
 __all__ = ["Operation"]
@@ -178,12 +178,18 @@ class ApiViewSet(ApiView, GenericViewSet[Any]):
     Objects are found through ``get_queryset()`` or ``owned()``, which hide those of other owners.
     """
 
-    filter_backends = (QueryFilterBackend,)
+    filter_backends = (ListFilters,)
     pagination_class = NewestFirstPagination
     schema: Any = OwnSchema()
     http_method_names = ("get", "post", "patch", "delete", "head")
     lookup_value_regex = "[^/]+"
-    bounds = Bounds()
+    listed: RowList | None = None
+    """The list whose filters the address has."""
+    lookup_filter = ""
+    """The filter whose value is in the address."""
+    asked: Asked
+    is_scanned = False
+    """Whether the rows of the list have a condition without an index."""
     tag = ""
     operations: ClassVar[Mapping[str, Operation]] = {}
     post: Any
@@ -301,10 +307,11 @@ class ApiViewSet(ApiView, GenericViewSet[Any]):
             run(row, actor=self.actor, **given)
         return self.answer(row)
 
-    def answer_page(self, queryset: Any, *, parts: Parts = WHOLE, is_scanned: bool = False) -> Response:
-        """Answer with a page of the filtered rows. The other arguments are those of ``QueryFilterBackend.bounds``."""
-        self.bounds = QueryFilterBackend().bounds(self.request, queryset, self, parts, is_scanned=is_scanned)
-        page = self.paginate_queryset(self.filter_queryset(queryset))
+    def answer_page(self, rows: Any, *, is_scanned: bool = False, **given: str) -> Response:
+        """Answer with a page of the filtered rows. ``given`` are filters whose values are in the address."""
+        if self.listed is not None:
+            self.asked, self.is_scanned = ListFilters().asked(self.request, self, given), is_scanned
+        page = self.paginate_queryset(rows)
         return self.get_paginated_response(self.get_serializer(page, many=True).data)
 
 

@@ -14,13 +14,13 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from ..exceptions import WebhooksError
-from ..models import Delivery, DeliveryAttempt, Replay, Webhook
+from ..models import Delivery, DeliveryAttempt
 from ..models.disclosure import UNREACHABLE
 from ..models.hold import SILENT, Hold, HoldReason, holds_of
-from ..models.keyset import Parts
 from ..operations.rights import READ
 from ..operations.sending import redeliver
 from ..pages.actions import DELIVERY
+from ..pages.lists import DELIVERIES
 from ..reasons import ReasonText
 from .base import ApiViewSet, Operation
 from .fields import (
@@ -30,7 +30,6 @@ from .fields import (
     ShortListField,
     TextField,
 )
-from .lists import DeliveryOfAnyWebhookFilter, events_asked
 from .serializers import QueuedEventSerializer
 
 __all__ = ["DeliveryViewSet"]
@@ -173,7 +172,7 @@ class DeliveryViewSet(ApiViewSet):
 
     tag = "Deliveries"
     queryset = Delivery.objects.select_related("event", "webhook__lane", "queue_entry").defer("event__body")
-    filterset_class = DeliveryOfAnyWebhookFilter
+    listed = DELIVERIES
     lookup_url_kwarg = "delivery_id"
     operations: ClassVar = {
         "list": Operation(scope=READ, answer=DeliverySerializer, many=True),
@@ -187,9 +186,7 @@ class DeliveryViewSet(ApiViewSet):
 
     def list(self, request: Request) -> Response:
         """List your deliveries, the newest first."""
-        parts = _parts(request, self.owner)
-        # An event also has deliveries to webhooks of others.
-        return self.answer_page(self.get_queryset(), parts=parts, is_scanned=parts.field == "event")
+        return self.answer_page(self.get_queryset())
 
     def retrieve(self, request: Request, delivery_id: str) -> Response:
         """Read a delivery with its attempts and the receiver's answers."""
@@ -233,13 +230,3 @@ class DeliveryViewSet(ApiViewSet):
             except WebhooksError as error:
                 refused.append({"delivery_id": delivery_id, "reason": str(error)})
         return self.answer({"queued": queued, "refused": refused})
-
-
-def _parts(request: Request, owner: Any) -> Parts:
-    """Return the parts of the list: events, a replay or webhook of the owner, or all of the owner's webhooks."""
-    if (of_events := events_asked(request, owner)) is not None:
-        return of_events
-    for name, others in (("replay", Replay.objects), ("webhook", Webhook.objects)):
-        if (pk := request.query_params.get(f"{name}_id")) is not None:
-            return Parts.of(name, others.owned_by(owner).filter(pk=pk))
-    return Parts.of("webhook", Webhook.objects.owned_by(owner))

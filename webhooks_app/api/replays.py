@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import django_filters
 from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.request import Request
@@ -18,6 +17,7 @@ from ..models.replay import LEAST_RATE
 from ..operations import replays
 from ..operations.rights import READ, REPLAY
 from ..pages.actions import REPLAY as STEPS
+from ..pages.lists import REPLAYS
 from .base import ApiViewSet, Operation
 from .fields import (
     BodySerializer,
@@ -29,7 +29,6 @@ from .fields import (
     ShortListField,
     TextField,
 )
-from .lists import BoundedFilterSet
 
 __all__ = ["ReplayViewSet"]
 
@@ -130,18 +129,12 @@ class ReplaySerializer(serializers.Serializer[Replay]):
     finished_at = MomentField(allow_null=True)
 
 
-class ReplayFilter(BoundedFilterSet):
-    by_index = frozenset({"webhook_id"})
-    webhook_id = django_filters.CharFilter(field_name="webhook", help_text="Only replays to this webhook.")
-    state = django_filters.ChoiceFilter(choices=Replay.State.choices, help_text="Only replays in this state.")
-
-
 class ReplayViewSet(ApiViewSet):
     """Replays of events to a webhook."""
 
     tag = "Replays"
     queryset = Replay.objects.select_related("webhook")
-    filterset_class = ReplayFilter
+    listed = REPLAYS
     lookup_url_kwarg = "replay_id"
     operations: ClassVar = {
         "list": Operation(scope=READ, answer=ReplaySerializer, many=True),

@@ -15,7 +15,6 @@ from rest_framework.views import APIView
 
 from ..exceptions import UnknownEventTypeError
 from ..models import AuditEntry, Delivery, Event, MailPreference, Webhook
-from ..models.keyset import Parts
 from ..models.webhook_secret import SECRET
 from ..operations import lifecycle, rights, rotation
 from ..operations.lifecycle import start_verification
@@ -25,6 +24,7 @@ from ..operations.rights import READ, READ_EVENTS
 from ..operations.sending import send_test_event
 from ..owners import event_types_for, hidden_types
 from ..pages.actions import WEBHOOK
+from ..pages.lists import AUDIT, DELIVERIES, EVENTS, WEBHOOKS
 from ..routing.preview import try_filter
 from ..routing.report import decide
 from . import serializers
@@ -41,7 +41,7 @@ from .emission import (
     emit_at_once,
 )
 from .idempotency import key_of
-from .lists import AuditFilter, DeliveryFilter, EventFilter, WebhookFilter, WholeListPagination, events_asked
+from .lists import WholeListPagination
 
 __all__ = ["EventTypeViewSet", "EventViewSet", "WebhookViewSet"]
 
@@ -53,7 +53,7 @@ class WebhookViewSet(ApiViewSet):
     rotated_scheme = SECRET
     """The signature scheme whose key this request rotates."""
     queryset = Webhook.objects.existing()
-    filterset_class = WebhookFilter
+    listed = WEBHOOKS
     lookup_url_kwarg = "webhook_id"
     operations: ClassVar = {
         "list": Operation(scope=READ, answer=serializers.WebhookSerializer, many=True),
@@ -312,20 +312,17 @@ class WebhookViewSet(ApiViewSet):
         found = try_filter(webhook, event, fields.get("filter", webhook.filter))
         return self.answer({"matches": found is None, "mismatch": str(found or "")})
 
-    @action(detail=True, methods=["get"], filterset_class=DeliveryFilter)
+    @action(detail=True, methods=["get"], listed=DELIVERIES, lookup_filter="webhook_id")
     def deliveries(self, request: Request, webhook_id: str) -> Response:
         """List the deliveries to a webhook, the newest first."""
-        webhook, of_events = self.find(webhook_id), events_asked(request, self.owner)
+        webhook = self.find(webhook_id)
         deliveries = self.owned(Delivery.objects.select_related("event", "webhook__lane", "queue_entry"))
-        rows = deliveries.defer("event__body")
-        if of_events is not None:
-            return self.answer_page(rows.filter(webhook=webhook), parts=of_events, is_scanned=True)
-        return self.answer_page(rows, parts=Parts("webhook", [webhook.pk]))
+        return self.answer_page(deliveries.defer("event__body"), webhook_id=webhook.pk)
 
-    @action(detail=True, methods=["get"], filterset_class=AuditFilter)
+    @action(detail=True, methods=["get"], listed=AUDIT)
     def audit(self, request: Request, webhook_id: str) -> Response:
         """List the audit entries of a webhook, the latest first."""
-        return self.answer_page(self.owned(AuditEntry.objects.about(self.find(webhook_id))))
+        return self.answer_page(self.owned(AuditEntry.objects.all()), subject=self.find(webhook_id).pk)
 
 
 POLICIES = frozenset(name for name in vars(APIView) if name.endswith("_classes") or name == "content_negotiation_class")
@@ -338,7 +335,7 @@ class EventViewSet(ApiViewSet):
     tag = "Events"
     queryset = Event.objects.all()
     parser_classes = (EventParser,)
-    filterset_class = EventFilter
+    listed = EVENTS
     lookup_url_kwarg = "event_id"
     operations: ClassVar = {
         "list": Operation(scope=READ_EVENTS, answer=serializers.EventSerializer, many=True),
@@ -357,8 +354,7 @@ class EventViewSet(ApiViewSet):
 
     def list(self, request: Request) -> Response:
         """List your events, the newest first."""
-        rows, of_owner = self.get_queryset().defer("body"), Parts("owner", [self.owner.pk])
-        return self.answer_page(rows, parts=of_owner, is_scanned=bool(hidden_types(self.owner)))
+        return self.answer_page(self.get_queryset().defer("body"), is_scanned=bool(hidden_types(self.owner)))
 
     def respond(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
         # A subclass, or a policy given to `as_view`, may change any step, so these take them all.
@@ -383,7 +379,7 @@ class EventViewSet(ApiViewSet):
         """Read an event with its data."""
         return self.answer(self.find(event_id))
 
-    @action(detail=True, methods=["get"], filterset_class=None, pagination_class=WholeListPagination)
+    @action(detail=True, methods=["get"], listed=None, pagination_class=WholeListPagination)
     def decisions(self, request: Request, event_id: str) -> Response:
         """List your webhooks, each with the reason why the event was sent to it or not.
 

@@ -89,6 +89,8 @@ class DeliveryQuerySet(MaskedQuerySet["Delivery"]):
         if state == Delivery.State.PENDING:
             # The condition also leads from the webhooks of a list to their entries.
             return self.filter(state=state, queue_entry__webhook=models.F("webhook"))
+        if state == Delivery.COMPLETED:
+            return self.filter(state__in=(Delivery.State.SUCCEEDED, Delivery.State.GIVEN_UP))
         return self.filter(failure=state) if self.is_listed(state) else self.filter(state=state)
 
     def handshakes(self) -> Self:
@@ -107,15 +109,17 @@ class DeliveryQuerySet(MaskedQuerySet["Delivery"]):
             return self.filter(models.Q(is_masked=True))
         return self.filter(models.Q(last_result=result, is_masked=False))
 
-    def finished_within(self, since: datetime | None, until: datetime | None, *, with_cancelled: bool = False) -> Self:
-        """Return the deliveries that succeeded or were given up in a period, as far as their owner may see it."""
-        cancelled = [Delivery.State.CANCELLED] if with_cancelled else []
-        found = models.Q(state__in=[Delivery.State.SUCCEEDED, Delivery.State.GIVEN_UP, *cancelled])
+    def finished_within(self, since: datetime | None, until: datetime | None) -> Self:
+        """Return the deliveries that succeeded, or were given up or cancelled, in a period.
+
+        The owner may not know when the deliveries to an unreachable URL were.
+        """
+        found = models.Q(is_masked=False) if self.is_for_owner else models.Q()
         if since is not None:
             found &= models.Q(finished_at__gte=since)
         if until is not None:
             found &= models.Q(finished_at__lt=until)
-        return self.filter(found & models.Q(is_masked=False) if self.is_for_owner else found)
+        return self.filter(found)
 
     def queue(self, **fields: Any) -> Delivery:
         """Create a delivery that is due now by the database's clock, so that a wrong local clock cannot delay it."""
@@ -280,6 +284,8 @@ class Delivery(Masked):
     objects = DeliveryQuerySet.as_manager()  # type: ignore[misc]
 
     LISTED_STATES = (State.GIVEN_UP, State.CANCELLED)
+    COMPLETED = "completed"
+    """The states of deliveries that the receiver's answers have decided, which the charts count."""
     """The states in which few deliveries end. Partial indexes cover them."""
 
     class Meta:

@@ -187,7 +187,8 @@ def _bars(series: Series, window: Window, url: ListUrl) -> Iterator[Bar]:
         }
         since, until = (at.isoformat(timespec="seconds") for at in (start, end))  # an hour of autumn occurs twice
         # No delivery is finished before its creation: the list begins at the end of the bar.
-        listed = url(finished_after=since, finished_before=until, created_before=until, kind__exact=Delivery.Kind.EVENT)
+        times = {"finished_after": since, "finished_before": until, "created_before": until}
+        listed = url(**times, kind=Delivery.Kind.EVENT, state=Delivery.COMPLETED)
         yield Bar(_round(LEFT + first * width), _round(len(points) * width), listed, label)
 
 

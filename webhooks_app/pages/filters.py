@@ -1,21 +1,29 @@
-"""Filters of lists that the console and the customers' pages share: the answer of the receiver, and periods."""
+"""The forms of filters, the answers of receivers, and periods."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from django import forms
 from django.conf import settings
 from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
 from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
+from django.utils.text import capfirst
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..models import DeliveryAttempt
 from ..protocol.json_data import EARLIEST, LATEST
 from .display import MomentInput
+
+if TYPE_CHECKING:
+    from .lists import ListFilter
+
+NO_OFFERS: Mapping[str, Iterable[tuple[str, Any]]] = MappingProxyType({})
 
 WITHIN = (MinValueValidator(EARLIEST), MaxValueValidator(LATEST))
 """Validators of times that have a four-digit year in every time zone."""
@@ -67,15 +75,57 @@ class IntervalForm(PeriodForm):
             self.add_error("seen_after", text % {"number": self.longest.days})
 
 
+class FilterForm(PeriodForm):
+    """The form of some filters. Each face passes its own field for times.
+
+    ``offers`` has the choices of filters that take a text. They do not exclude others: a type may have left the
+    catalogue, and its rows remain.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        filters: Iterable[ListFilter],
+        offers: Mapping[str, Iterable[tuple[str, Any]]] = NO_OFFERS,
+        moment: Callable[[Any], forms.Field] = moment_field,
+        is_page: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        for each in filters:
+            self.fields[each.name] = self._field(each, offers.get(each.name), moment, is_page=is_page)
+
+    def _field(self, described: ListFilter, offered: Any, moment: Any, *, is_page: bool) -> forms.Field:
+        label = capfirst(described.label)
+        shared: dict[str, Any] = {"required": False, "help_text": described.hint}
+        if described.is_moment:
+            field: forms.Field = moment(label)
+            return field
+        if described.values or offered is not None:
+            choices = dict(described.choices(is_page=is_page) or offered or ())
+            given = self.data.get(described.name)
+            if not described.values and given and given not in choices:
+                choices[given] = given
+            every = described.default.label if described.default else _("All")
+            return forms.ChoiceField(label=label, choices=[("", every), *choices.items()], **shared)
+        widget = forms.HiddenInput if described.is_linked else forms.TextInput
+        limits: dict[str, Any] = {"max_length": described.max_length, "validators": described.validators}
+        return forms.CharField(label=label, widget=widget, **limits, **shared)
+
+
+def codes_of(word: str) -> tuple[int, int]:
+    """Return the lowest and the highest status of a word such as 503 or 5xx."""
+    first = int(word.replace("xx", "00"))
+    return first, first + 99 if word.endswith("xx") else first
+
+
 def last_answered(word: str) -> Q:
     """Return the condition for deliveries whose last attempt was answered with a status, such as 503 or 5xx.
 
     Only attempts with an answer are looked up.
     """
-    first = int(word.replace("xx", "00"))
-    last = first + 99 if word.endswith("xx") else first
     attempts = DeliveryAttempt.objects.filter(delivery=OuterRef("pk"), number=OuterRef("attempt_count"))
-    return Q(attempt_count__gt=0) & Q(Exists(attempts.filter(response_status__range=(first, last))))
+    return Q(attempt_count__gt=0) & Q(Exists(attempts.filter(response_status__range=codes_of(word))))
 
 
 def with_answer(rows: Any, word: str) -> Any:

@@ -36,12 +36,14 @@ from ..models.keyset import Cursor, Page
 from ..operations.actors import Member, access_of
 from ..operations.portal_links import LinkSession
 from ..operations.rights import CREATE_KEY, REGISTER_WEBHOOK, UPDATE_WEBHOOK, VIEW_WEBHOOKS, Right
-from ..owners import Access, owners, parse_key
+from ..owners import Access, event_types_for, owners, parse_key
 from ..pages.actions import Offer
+from ..pages.filters import FilterForm
 from ..pages.forms import REFUSALS, as_form_error
+from ..pages.lists import Asked, RowList
 from .visits import Visit, begin, is_framed, with_csrf
 
-__all__ = ["AccountPage", "FormPage", "SafePage", "WebhookFormPage"]
+__all__ = ["AccountPage", "FormPage", "ListPage", "SafePage", "WebhookFormPage"]
 
 if TYPE_CHECKING:
     BaseFormView = FormView[Any]
@@ -283,6 +285,47 @@ class AccountPage(SafePage):
             return None
         messages.success(self.request, str(offer.done), fail_silently=True)
         return result
+
+
+class ListPage(AccountPage):
+    """A page with one of the account's lists, and its filters."""
+
+    listed: ClassVar[RowList]
+    is_scanned = False
+    """Whether ``rows`` has a condition without an index, beyond those of ``examined_rows``."""
+
+    def rows(self) -> Any:
+        """Return all rows of the list, as the account may see them."""
+        raise NotImplementedError
+
+    def examined_rows(self) -> Any:
+        return None
+
+    def shown(self, page: Page) -> dict[str, Any]:
+        """Return the context of the rows."""
+        raise NotImplementedError
+
+    def offers(self) -> dict[str, Any]:
+        """Return the choices of filters that depend on the account."""
+        types = [(each.name, each.name) for each in event_types_for(self.owner)]
+        return dict.fromkeys(("event_type", "type"), types)
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        filters = [each for each in self.listed.filters if each.name != "owner"]
+        form = FilterForm(self.request.GET, filters=filters, offers=self.offers(), label_suffix="")
+        page = self._page(form.cleaned_data) if form.is_valid() else Page(rows=[])
+        context = {"form": form, "is_cut_short": page.is_cut_short, **links_of(self.request, page)}
+        return super().get_context_data(**context, **self.shown(page), **kwargs)
+
+    def _page(self, values: dict[str, Any]) -> Page:
+        asked = Asked(self.listed, values, owner_ids=[self.owner.pk])
+        return asked.page(
+            self.rows(),
+            cursor=cursor_of(self.request),
+            size=PER_PAGE,
+            listed=self.examined_rows(),
+            is_scanned=self.is_scanned,
+        )
 
 
 class FormPage(AccountPage, BaseFormView):

@@ -87,6 +87,6 @@ class OverviewPage(AccountPage):
             **kwargs,
         )
 
-    def _listed(self, *, kind__exact: str, **filters: str) -> str:
+    def _listed(self, **filters: str) -> str:
         """Return the URL of the list of deliveries with these filters of the charts."""
-        return reverse("webhooks_portal:deliveries", args=[self.account.key], query={"kind": kind__exact, **filters})
+        return reverse("webhooks_portal:deliveries", args=[self.account.key], query=filters)

@@ -8,9 +8,7 @@ from typing import Any
 from django import forms
 from django.contrib import messages
 from django.core.exceptions import ValidationError
-from django.db.models import Q
 from django.http import HttpResponse
-from django.utils import timezone
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
@@ -20,8 +18,8 @@ from ..maintenance.rollups.reading import Window
 from ..models import Delivery, Replay, Webhook
 from ..models.delivery import DeliveryQuerySet
 from ..models.fields import compact_json
-from ..models.keyset import read_page
-from ..models.standing import Health, Standing, conditions, health_of, healths_of
+from ..models.keyset import Page
+from ..models.standing import Health, Standing, health_of, healths_of
 from ..models.webhook import check_url
 from ..operations.registration import register_webhook, update_webhook
 from ..operations.rights import REGISTER_WEBHOOK, UPDATE_WEBHOOK
@@ -31,11 +29,12 @@ from ..pages.explanation import state_of_handshake, waiting_for, why
 from ..pages.form_fields import SecretField
 from ..pages.forms import GroupedCheckboxes, WebhookOptions, as_form_error, event_type_choices
 from ..pages.health import in_short, sentences, why_paused
+from ..pages.lists import WEBHOOKS
 from ..pages.shown_once import new_submission, show_once, shown_by_first
 from ..pages.transcript import transcript
 from ..routing.preview import preview_filter
 from .actions import buttons_of_webhook
-from .base import PER_PAGE, AccountPage, FormPage, WebhookFormPage, add_errors, cursor_of, links_of, redirect
+from .base import AccountPage, FormPage, ListPage, WebhookFormPage, add_errors, redirect
 
 __all__ = ["NewWebhookPage", "SettingsPage", "WebhookListPage", "WebhookPage"]
 
@@ -43,11 +42,6 @@ RECENT = 10
 
 FAILS = (Standing.FAILING, Standing.PARTLY_FAILING, Standing.RETRYING)
 """The states of which the page shows the last failure."""
-
-
-class WebhookFilterForm(forms.Form):
-    q = forms.CharField(label=_("URL or description"), required=False, max_length=200)
-    state = forms.ChoiceField(label=_("State"), required=False, choices=[("", _("All")), *Standing.choices])
 
 
 class NewWebhookForm(forms.Form):
@@ -102,29 +96,21 @@ class SettingsForm(WebhookOptions):
         self.offer_types(event_types_for(self.instance.owner))
 
 
-class WebhookListPage(AccountPage):
+class WebhookListPage(ListPage):
     """The webhooks of the account."""
 
     template_name = "webhooks_app/portal/webhook_list.html"
     section = "webhooks"
     title = _("Webhooks")
+    listed = WEBHOOKS
 
-    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        form = WebhookFilterForm(self.request.GET, label_suffix="")
-        rows = Webhook.objects.existing().owned_by(self.owner).select_related("health")
-        rows = rows.filter(_matching(form.cleaned_data)) if form.is_valid() else rows.none()
-        page = read_page(rows, cursor=cursor_of(self.request), size=PER_PAGE)
+    def rows(self) -> Any:
+        return Webhook.objects.existing().owned_by(self.owner).select_related("health")
+
+    def shown(self, page: Page) -> dict[str, Any]:
         healths = healths_of(page.rows)
-        shown = [
-            (webhook, healths[webhook.pk].standing, in_short(webhook, healths[webhook.pk])) for webhook in page.rows
-        ]
-        return super().get_context_data(form=form, webhooks=shown, **links_of(self.request, page), **kwargs)
-
-
-def _matching(data: dict[str, str]) -> Q:
-    text, state = data["q"].strip(), data["state"]
-    found = Q(url__icontains=text) | Q(description__icontains=text) | Q(pk=text) if text else Q()
-    return found & conditions(timezone.now())[Standing(state)] if state else found
+        standings = [(each, healths[each.pk].standing, in_short(each, healths[each.pk])) for each in page.rows]
+        return {"webhooks": standings}
 
 
 class NewWebhookPage(FormPage):

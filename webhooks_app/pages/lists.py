@@ -1,0 +1,815 @@
+"""The lists of deliveries, events, webhooks and the rest, described once for the console, customers' pages and the API.
+
+A description has the filters with their names and meanings, the search, and the index ranges that make up the list.
+Each face shows it in its own way and passes the rows that its reader may view. ``Asked`` answers: it selects the rows,
+and it decides how a page of them is found without examining more than a bounded number of others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+from django.core.validators import EMPTY_VALUES
+from django.db.models import Model, Q, QuerySet
+from django.utils import timezone
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy as _
+
+from ..database.dialects import dialect_of
+from ..models import (
+    ApiKey,
+    AuditEntry,
+    Delivery,
+    DeliveryAttempt,
+    Event,
+    EventReference,
+    Problem,
+    QueueEntry,
+    Replay,
+    Webhook,
+)
+from ..models.audit import Action, Via
+from ..models.disclosure import UNREACHABLE
+from ..models.event import MAX_REFERENCE_LENGTH
+from ..models.keyset import HORIZON, MAX_PARTS, WHOLE, Bounds, Cursor, Page, Parts, created_within, read_page
+from ..models.problem import UNRESOLVED
+from ..models.standing import Standing, conditions
+from ..models.status import REQUESTED
+from ..owners import owners, owners_with_key
+from ..replays.missed import still_missed
+from ..routing import subscribed_to
+from .filters import ANSWER, PERIODS, TIMEOUT, codes_of, limits_of, with_answer
+
+ALL = "all"
+"""The value that shows what pages hide by default."""
+
+PLATFORM = "-"
+"""The owner of the platform's webhooks in a query. It is no name that an account is likely to have."""
+
+MAX_ACCOUNTS_FOUND = 20
+"""Maximum number of owners with the same name that a search considers."""
+
+COMPLETION, OCCURRENCE = _("completion"), _("occurrence")
+TRUE_OR_FALSE = MappingProxyType({"true": _("yes"), "false": _("no")})
+
+State = Delivery.State
+Narrow: TypeAlias = "Callable[[Any, Any, Asked], Any]"
+"""Return those of some rows that match a value."""
+
+
+def found_owners(text: str) -> list[Any]:
+    """Return the primary keys of the owners with this key or name, so that an index finds their rows.
+
+    A key takes precedence, because links contain it. Another owner may have it as a name.
+    """
+    by_key = list(owners_with_key(text).values_list("pk", flat=True))
+    return by_key or list(owners().found(text).values_list("pk", flat=True)[:MAX_ACCOUNTS_FOUND])
+
+
+def _never(value: Any, asked: Asked) -> bool:
+    return False
+
+
+def _always(value: Any, asked: Asked) -> bool:
+    return True
+
+
+def _without_parts(value: Any, asked: Asked) -> bool:
+    return not asked.parts.field
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Default:
+    """What pages show until a value is chosen."""
+
+    label: Any
+    narrow: Narrow
+    lifted_by: Collection[str] = ()
+    """The filters that lift it: whoever looks for certain rows wants to see them."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ListFilter:
+    """One filter of a list. Without ``values`` it takes a text, or a time."""
+
+    name: str
+    """The query parameter, the same everywhere."""
+    label: Any
+    meaning: str = ""
+    """The sentence of the API's documentation; empty for a filter that only pages have."""
+    narrow: Narrow | None = None
+    """By default, the field of this name has the value."""
+    title: Any = ""
+    """The heading of several filters that belong together; each of them has it."""
+    hint: Any = ""
+    values: Mapping[str, Any] = field(default_factory=dict)
+    suggested: Mapping[str, Any] = field(default_factory=dict)
+    """Values to choose from besides the text."""
+    is_moment: bool = False
+    is_linked: bool = False
+    """Whether people get it by a link, because they do not type identifiers. Forms keep it."""
+    max_length: int = 100
+    validators: Sequence[Any] = ()
+    default: Default | None = None
+    is_by_index: Callable[[Any, Asked], bool] = _never
+    """Whether an index has the matching rows, so that no others are examined."""
+    parts: Collection[str] = ()
+    """The fields of the parts that apply the filter already."""
+
+    def choices(self, *, is_page: bool) -> list[tuple[str, Any]]:
+        more = [(ALL, _("All"))] if is_page and self.default else []
+        return [*more, *self.values.items()]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RowList:
+    """A list without a further structure: of the rows of some owners, newest first."""
+
+    model: type[Model]
+    filters: tuple[ListFilter, ...]
+    ids: Mapping[str, str]
+    """The prefixes of the identifiers that the search finds, with their fields."""
+    owner_path: str = "owner"
+
+    def __getitem__(self, name: str) -> ListFilter:
+        return self._by_name[name]
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, ListFilter]:
+        return {each.name: each for each in self.filters}
+
+    @property
+    def search_help(self) -> Any:
+        """What the search of a reader of several accounts finds."""
+        return format_lazy("{terms} {more}", terms=self["q"].hint, more=_("or an account name"))
+
+    @property
+    def documented(self) -> list[ListFilter]:
+        """The filters of the API."""
+        return [each for each in self.filters if each.meaning]
+
+    def is_id(self, term: str) -> bool:
+        """Return True if the term is an identifier, which an index finds."""
+        return "_" in term and term.partition("_")[0] in self.ids
+
+    def matches(self, term: str, asked: Asked) -> Q:
+        """Return the condition of the rows that a term of the search finds."""
+        if self.is_id(term):
+            return Q(**{self.ids[term.partition("_")[0]]: term})
+        return self.matches_text(term, asked)
+
+    def matches_text(self, term: str, asked: Asked) -> Q:
+        return Q(**{f"{self.owner_path}__in": asked.accounts(term)})
+
+    def parts(self, asked: Asked) -> Parts:
+        """Return the index ranges that make up the list before most filters apply."""
+        if asked.owner_ids is None or self.owner_path != "owner":
+            return WHOLE
+        ids = list(asked.owner_ids)
+        return Parts("owner", ids[:MAX_PARTS], are_too_many=len(ids) > MAX_PARTS)
+
+    def is_covered_by(self, parts: Parts) -> bool:
+        """Return True if parts have only rows that the reader may view and that match the search."""
+        return True
+
+    def horizon(self, asked: Asked) -> int:
+        return HORIZON
+
+    def source(self, asked: Asked, by_index: Sequence[ListFilter]) -> Any:
+        """Return other rows to examine, which have the identifiers of the list with only these filters, or None."""
+        return None
+
+
+class Asked:
+    """A question to a list: the values of its filters, for a reader who may view the rows of some owners.
+
+    ``owner_ids`` is None for a reader of all rows. ``found`` names filters whose value is the identifier of a row that
+    the reader may view, as the caller knows. Without ``is_page`` nothing is hidden by default.
+    """
+
+    def __init__(
+        self,
+        listed: RowList,
+        values: Mapping[str, Any],
+        *,
+        owner_ids: Collection[Any] | None,
+        found: Collection[str] = (),
+        is_page: bool = True,
+    ) -> None:
+        self.listed = listed
+        self.values = {name: value for name, value in values.items() if value not in EMPTY_VALUES}
+        self.owner_ids = owner_ids
+        self.found = found
+        self.is_page = is_page
+        self._events: dict[str, list[str]] = {}
+        self._accounts: dict[str, list[Any]] = {}
+
+    @cached_property
+    def terms(self) -> list[str]:
+        return str(self.values.get("q", "")).split()
+
+    @cached_property
+    def parts(self) -> Parts:
+        return self.listed.parts(self)
+
+    def events(self, reference: str) -> list[str]:
+        """Return the newest events of the reader's owners with a reference."""
+        if reference not in self._events:
+            self._events[reference] = EventReference.newest_events(reference, self.owner_ids)
+        return self._events[reference]
+
+    def accounts(self, text: str) -> list[Any]:
+        """Return the keys of the accounts with this key or name; none for a reader who has only one."""
+        if self.owner_ids is not None and len(self.owner_ids) == 1:
+            return []
+        if text not in self._accounts:
+            self._accounts[text] = found_owners(text)
+        return self._accounts[text]
+
+    def webhooks(self) -> QuerySet[Any]:
+        """Return the webhooks whose rows are asked for."""
+        rows: QuerySet[Any] = Webhook.objects.all()
+        if self.owner_ids is not None:
+            rows = rows.filter(owner__in=self.owner_ids)
+        for term in self.terms:
+            rows = rows.filter(WEBHOOKS.matches(term, self))
+        if "webhook_id" in self.values:
+            rows = rows.filter(pk=self.values["webhook_id"])
+        return rows.filter(_owned(self.values["owner"], self)) if "owner" in self.values else rows
+
+    def hides(self, name: str) -> bool:
+        """Return True if the default of a filter applies."""
+        default = self.listed[name].default
+        return bool(self.is_page and default and name not in self.values and not self.values.keys() & default.lifted_by)
+
+    def rows(self, rows: Any) -> Any:
+        """Return those of the rows that match every filter."""
+        return self._narrowed(rows, self._active())
+
+    def page(
+        self,
+        rows: QuerySet[Any],
+        *,
+        cursor: Cursor | None,
+        size: int,
+        listed: QuerySet[Any] | None = None,
+        is_scanned: bool = False,
+    ) -> Page:
+        """Return a page of those of the reader's ``rows`` that match.
+
+        ``listed`` are the rows before a condition without an index, which ``is_scanned`` declares.
+        """
+        bounds = self._bounds(rows if listed is None else listed, is_scanned=is_scanned)
+        found = self.rows(rows)
+        return read_page(
+            found, scope=bounds.scope, parts=bounds.parts, cursor=cursor, size=size, horizon=bounds.horizon
+        )
+
+    def _active(self) -> list[ListFilter]:
+        return [each for each in self.listed.filters if each.name in self.values or self.hides(each.name)]
+
+    def _bounds(self, rows: QuerySet[Any], *, is_scanned: bool) -> Bounds:
+        """Return how the rows of a page are found.
+
+        If an index has just the matching rows of each part, they are read from it, and there is no scope. Otherwise a
+        page examines rows of the scope up to the horizon: those that match the filters with an index. The planner gets
+        no chance to look for matches further, since it does not know how rare they are.
+        """
+        listed, parts, active = self.listed, self.parts, self._active()
+        if parts.field and not parts.are_too_many:
+            active = [each for each in active if parts.field not in each.parts]
+        by_index = [each for each in active if each.is_by_index(self.values.get(each.name), self)]
+        scope = listed.source(self, by_index) if parts is WHOLE else None
+        # Too many parts cannot be read one by one. The rows of all accounts are examined in their place.
+        is_scanned = is_scanned or parts.are_too_many or not listed.is_covered_by(parts)
+        if scope is None and len(by_index) == len(active) and not is_scanned:
+            return Bounds(parts=parts)
+        if scope is None:
+            # The parts already limit the rows to the reader's. With the owner's condition as well, PostgreSQL would
+            # join each row with its webhook before it counts it.
+            scope = self._narrowed(listed.model._default_manager.all() if parts.field else rows, by_index)
+        return Bounds(scope, WHOLE if parts.are_too_many else parts, min(HORIZON, listed.horizon(self)))
+
+    def _narrowed(self, rows: Any, filters: Sequence[ListFilter]) -> Any:
+        for each in filters:
+            value = self.values.get(each.name)
+            if value is None and each.default:
+                rows = each.default.narrow(rows, value, self)
+            elif value != ALL or not each.default:
+                rows = each.narrow(rows, value, self) if each.narrow else rows.filter(**{each.name: value})
+        return rows
+
+
+def _equals(path: str) -> Narrow:
+    return lambda rows, value, asked: rows.filter(**{path: value})
+
+
+def _owned(text: str, asked: Asked, path: str = "") -> Q:
+    if text == PLATFORM:
+        return Q(**{f"{path}owner": None})
+    return Q(**{f"{path}owner__in": asked.accounts(text)})
+
+
+def _search(hint: Any) -> ListFilter:
+    def narrow(rows: Any, value: str, asked: Asked) -> Any:
+        for term in asked.terms:
+            rows = rows.filter(asked.listed.matches(term, asked))
+        return rows
+
+    return ListFilter(
+        name="q",
+        label=_("Search"),
+        hint=hint,
+        narrow=narrow,
+        max_length=2048,
+        # The parts are those of the search, except those of a replay, of which the search may match none.
+        is_by_index=_without_parts,
+        parts=("event", "owner", "webhook"),
+    )
+
+
+def _owner(path: str = "") -> ListFilter:
+    """Return the filter by account, for readers of several; of webhooks whose rows are adjacent if there is a path."""
+    return ListFilter(
+        name="owner",
+        label=_("account"),
+        hint=_("Name of the account"),
+        narrow=lambda rows, value, asked: rows.filter(_owned(value, asked, path)),
+        suggested={PLATFORM: _("the platform")},
+        max_length=254,
+        is_by_index=_never if path else _always,
+        parts=("webhook",) if path else (),
+    )
+
+
+def _period(name: str, meaning: str = "") -> tuple[ListFilter, ...]:
+    """Return the filters by the time of creation, which identifiers contain, so that their index has the rows."""
+    title, verb = _("time"), name.capitalize()
+    shared: dict[str, Any] = {"title": title, "is_by_index": _always}
+
+    def within(rows: Any, value: Any, asked: Asked) -> Any:
+        return created_within(rows, *limits_of(value))
+
+    def since(rows: Any, value: Any, asked: Asked) -> Any:
+        return created_within(rows, since=value)
+
+    def until(rows: Any, value: Any, asked: Asked) -> Any:
+        return created_within(rows, until=value)
+
+    ends = (
+        ("after", _("From"), f"{verb} at this time or later{meaning}.", since),
+        ("before", _("To"), f"{verb} before this time{meaning}.", until),
+    )
+    return (
+        ListFilter(name="period", label=title, values=PERIODS, narrow=within, **shared),
+        *(
+            ListFilter(name=f"{name}_{end}", label=label, meaning=text, narrow=narrow, is_moment=True, **shared)
+            for end, label, text, narrow in ends
+        ),
+    )
+
+
+CREATED = _period("created")
+
+
+# Deliveries
+
+
+def _is_state_listed(state: Any, asked: Asked) -> bool:
+    return Delivery.objects.is_listed(state, asked.parts)
+
+
+class DeliveryList(RowList):
+    """A list of the rows of webhooks: of an event, of a replay, or of webhooks, each a range of an index.
+
+    An event's range comes first: an event has few deliveries, and a webhook may have millions.
+    """
+
+    def matches_text(self, term: str, asked: Asked) -> Q:
+        if found := asked.events(term):
+            return Q(event__in=found)
+        return _of_webhook(term, asked)
+
+    def parts(self, asked: Asked) -> Parts:
+        values, terms = asked.values, asked.terms
+        if any(term.startswith(("dlv_", "rpl_")) for term in terms):
+            return WHOLE
+        if "event_id" in values:
+            return Parts("event", [values["event_id"]])
+        if "reference" in values:
+            return Parts("event", asked.events(values["reference"]))
+        for term in terms:
+            if events := [term] if term.startswith("evt_") else self._events(term, asked):
+                return Parts("event", events)
+        if "replay_id" in values:
+            replays = Replay.objects.filter(pk=values["replay_id"])
+            if asked.owner_ids is not None:
+                replays = replays.filter(webhook__owner__in=asked.owner_ids)
+            return Parts.of("replay", replays)
+        return _of_webhooks(asked)
+
+    def _events(self, term: str, asked: Asked) -> list[str]:
+        return [] if self.is_id(term) else asked.events(term)
+
+    def is_covered_by(self, parts: Parts) -> bool:
+        return parts.field != "event"  # which has deliveries to other accounts, and other terms of the search
+
+    def horizon(self, asked: Asked) -> int:
+        return Delivery.objects.horizon_of(asked.values.get("state", ""))
+
+    def source(self, asked: Asked, by_index: Sequence[ListFilter]) -> Any:
+        """Return the queue for a list of pending deliveries.
+
+        PostgreSQL would join the queue with all deliveries in their order, although few of the older ones are pending.
+        """
+        times = [each for each in by_index if each in CREATED]
+        others = [each for each in by_index if each not in CREATED]
+        entries: Any = QueueEntry.objects.all()
+        is_pending = asked.values.get("state") == State.PENDING and [each.name for each in others] == ["state"]
+        if not is_pending or not dialect_of(entries.db).has_lateral_joins:
+            return None
+        for each in times:
+            entries = each.narrow(entries, asked.values[each.name], asked)  # type: ignore[misc] # times have one
+        return entries
+
+
+def _of_webhook(term: str, asked: Asked) -> Q:
+    """Return the condition of the rows of webhooks that a term finds."""
+    by_text = Q(webhook__url__icontains=term) | Q(webhook__description__icontains=term)
+    return by_text | Q(webhook__owner__in=asked.accounts(term))
+
+
+def _of_webhooks(asked: Asked) -> Parts:
+    """Return one part for each webhook if the list is limited to certain webhooks."""
+    if asked.owner_ids is None and not asked.terms and not asked.values.keys() & {"webhook_id", "owner"}:
+        return WHOLE
+    if "webhook_id" in asked.found:
+        return Parts("webhook", [asked.values["webhook_id"]])
+    return Parts.of("webhook", asked.webhooks())
+
+
+OF_WEBHOOK = ListFilter(
+    name="webhook_id",
+    label=_("webhook"),
+    hint=_("ID (wh_…)"),
+    meaning="Only deliveries to this webhook.",
+    narrow=_equals("webhook"),
+    parts=("webhook",),
+)
+
+KIND = ListFilter(
+    name="kind",
+    label=_("kind"),
+    meaning="Only deliveries of this kind.",
+    narrow=_equals("kind"),
+    values=dict(Delivery.Kind.choices),
+    default=Default(
+        label=_("Events and tests"),
+        narrow=lambda rows, value, asked: rows.filter(kind__in=REQUESTED),
+        lifted_by=("q", "event_type", "event_id", "reference"),
+    ),
+)
+
+ANSWERED = ListFilter(
+    name="answer",
+    label=_("answer"),
+    hint=_("A status code such as 503, or 4xx or 5xx"),
+    meaning="Only deliveries whose last attempt was answered with this status, such as `503`, or with one of a class, "
+    "such as `5xx`, or not in time (`timeout`).",
+    narrow=lambda rows, value, asked: with_answer(rows, value),
+    suggested={"4xx": "4xx", "5xx": "5xx", TIMEOUT: _("timeout")},
+    max_length=10,
+    validators=(ANSWER,),
+)
+
+DELIVERIES = DeliveryList(
+    model=Delivery,
+    owner_path="webhook__owner",
+    ids={"dlv": "pk", "evt": "event", "wh": "webhook", "rpl": "replay"},
+    filters=(
+        _search(_("ID (dlv_…, evt_…, wh_…, rpl_…), reference of an event, part of a URL")),
+        ListFilter(
+            name="state",
+            label=_("state"),
+            meaning="Only deliveries in this state; `completed` for those that succeeded or were given up.",
+            narrow=lambda rows, value, asked: rows.in_state(value),
+            values={**dict(State.choices), Delivery.COMPLETED: _("succeeded or given up")},
+            is_by_index=_is_state_listed,
+        ),
+        ListFilter(
+            name="missed",
+            label=_("missed events"),
+            meaning="`true` for given-up and cancelled deliveries whose event is still missed: it was neither "
+            "delivered otherwise, nor will be attempted.",
+            narrow=lambda rows, value, asked: still_missed(rows),
+            values={"true": _("Still missed")},
+        ),
+        ListFilter(
+            name="result",
+            label=_("result"),
+            meaning="Only deliveries whose last attempt had this result.",
+            narrow=lambda rows, value, asked: rows.with_result(value),
+            values={**dict(DeliveryAttempt.Result.choices), UNREACHABLE: _("URL not reached")},
+        ),
+        ANSWERED,
+        *CREATED,
+        ListFilter(
+            name="finished_after",
+            label=_("Finished from"),
+            title=COMPLETION,
+            meaning="Succeeded, given up or cancelled at this time or later.",
+            narrow=lambda rows, value, asked: rows.finished_within(value, None),
+            is_moment=True,
+        ),
+        ListFilter(
+            name="finished_before",
+            label=_("Finished to"),
+            title=COMPLETION,
+            meaning="Succeeded, given up or cancelled before this time.",
+            narrow=lambda rows, value, asked: rows.finished_within(None, value),
+            is_moment=True,
+        ),
+        OF_WEBHOOK,
+        _owner("webhook__"),
+        ListFilter(
+            name="reference",
+            label=_("reference"),
+            meaning="Only deliveries of events with this reference.",
+            narrow=lambda rows, value, asked: rows.filter(event__in=asked.events(value)),
+            max_length=MAX_REFERENCE_LENGTH,
+            is_by_index=_always,
+            parts=("event",),
+        ),
+        KIND,
+        ListFilter(
+            name="event_type",
+            label=_("event type"),
+            meaning="Only deliveries of events of this type.",
+            narrow=lambda rows, value, asked: rows.of_type(value),
+        ),
+        ListFilter(
+            name="event_id",
+            label=_("event"),
+            meaning="Only deliveries of this event.",
+            narrow=_equals("event"),
+            is_linked=True,
+            parts=("event",),
+        ),
+        ListFilter(
+            name="replay_id",
+            label=_("replay"),
+            meaning="Only deliveries queued by this replay.",
+            narrow=_equals("replay"),
+            is_linked=True,
+            parts=("replay",),
+        ),
+    ),
+)
+
+
+# Events
+
+
+class EventList(RowList):
+    def matches_text(self, term: str, asked: Asked) -> Q:
+        # Either condition is a range scan of an index; both combined would not be.
+        if asked.events(term):
+            return Q(pk__in=EventReference.events(term))
+        return super().matches_text(term, asked)
+
+    def parts(self, asked: Asked) -> Parts:
+        """Return one part for each owner, but not for the search of an ID or a reference, which has its own index."""
+        has_index = any(self.is_id(term) or asked.events(term) for term in asked.terms)
+        return WHOLE if has_index else super().parts(asked)
+
+
+def _occurred(lookup: str) -> Narrow:
+    return _equals(f"created_at__{lookup}")
+
+
+EVENTS = EventList(
+    model=Event,
+    ids={"evt": "pk"},
+    filters=(
+        _search(_("ID (evt_…), reference of an event")),
+        *_period("recorded", "; an event may have occurred earlier"),
+        # The identifier contains the time of the emission. No index has that of the occurrence.
+        ListFilter(
+            name="created_after",
+            label=_("Occurred from"),
+            title=OCCURRENCE,
+            meaning="Occurred at this time or later. A list of the latest events finds `recorded_after` faster.",
+            narrow=_occurred("gte"),
+            is_moment=True,
+        ),
+        ListFilter(
+            name="created_before",
+            label=_("Occurred to"),
+            title=OCCURRENCE,
+            meaning="Occurred before this time.",
+            narrow=_occurred("lt"),
+            is_moment=True,
+        ),
+        _owner(),
+        ListFilter(
+            name="reference",
+            label=_("reference"),
+            meaning="Only events with this reference.",
+            narrow=lambda rows, value, asked: rows.filter(pk__in=EventReference.events(value)),
+            max_length=MAX_REFERENCE_LENGTH,
+            is_by_index=_always,
+        ),
+        ListFilter(
+            name="test",
+            label=_("test"),
+            meaning="`true` for test events only, `false` for real events only.",
+            narrow=lambda rows, value, asked: rows.filter(is_test=value == "true"),
+            values=TRUE_OR_FALSE,
+        ),
+        ListFilter(
+            name="type",
+            label=_("event type"),
+            meaning="Only events of this type.",
+        ),
+    ),
+)
+
+
+# Webhooks
+
+
+class WebhookList(RowList):
+    def matches_text(self, term: str, asked: Asked) -> Q:
+        return Q(url__icontains=term) | Q(description__icontains=term) | super().matches_text(term, asked)
+
+
+WEBHOOKS = WebhookList(
+    model=Webhook,
+    ids={"wh": "pk"},
+    filters=(
+        _search(_("ID (wh_…), part of a URL or of a description")),
+        ListFilter(
+            name="status",
+            label=_("status"),
+            meaning="Only webhooks with this status.",
+            values=dict(Webhook.Status.choices),
+        ),
+        ListFilter(
+            name="health",
+            label=_("health"),
+            meaning="Only webhooks whose `health` has this state.",
+            narrow=lambda rows, value, asked: rows.filter(conditions(timezone.now())[Standing(value)]),
+            values=dict(Standing.choices),
+        ),
+        ListFilter(
+            name="event_type",
+            label=_("event type"),
+            meaning="Only webhooks subscribed to this event type.",
+            narrow=lambda rows, value, asked: rows.filter(subscribed_to(value)),
+        ),
+        *CREATED,
+        _owner(),
+    ),
+)
+
+
+# Replays
+
+REPLAYS = RowList(
+    model=Replay,
+    owner_path="webhook__owner",
+    ids={"rpl": "pk", "wh": "webhook"},
+    filters=(
+        _search(_("ID (rpl_…, wh_…)")),
+        ListFilter(
+            name="state",
+            label=_("state"),
+            meaning="Only replays in this state.",
+            values=dict(Replay.State.choices),
+        ),
+        *CREATED,
+        replace(OF_WEBHOOK, meaning="Only replays to this webhook.", is_by_index=_always, parts=()),
+        _owner("webhook__"),
+    ),
+)
+
+
+# Problems
+
+
+class ProblemList(RowList):
+    def matches_text(self, term: str, asked: Asked) -> Q:
+        return _of_webhook(term, asked)
+
+    def parts(self, asked: Asked) -> Parts:
+        return WHOLE if any(term.startswith("prb_") for term in asked.terms) else _of_webhooks(asked)
+
+
+def _is_unresolved_listed(value: Any, asked: Asked) -> bool:
+    """Return True for the whole list. The index of a webhook's problems has the resolved ones too."""
+    parts = asked.parts
+    return not value and (not parts.field or parts.are_too_many) and Problem.objects.lists_unresolved()
+
+
+def of_code(word: str) -> Q:
+    """Return the condition for the problems with a code such as 503, a class such as 5xx, or ``timeout``."""
+    return Q(result=TIMEOUT) if word == TIMEOUT else Q(code__range=codes_of(word))
+
+
+KNOWN_PROBLEMS = ProblemList(
+    model=Problem,
+    owner_path="webhook__owner",
+    ids={"prb": "pk", "wh": "webhook"},
+    filters=(
+        _search(_("ID (prb_…, wh_…), part of a URL")),
+        ListFilter(
+            name="state",
+            label=_("state"),
+            values=dict(Problem.State.choices),
+            default=Default(
+                label=_("Open and acknowledged"),
+                narrow=lambda rows, value, asked: rows.filter(state__in=UNRESOLVED),
+            ),
+            is_by_index=_is_unresolved_listed,
+        ),
+        replace(ANSWERED, meaning="", narrow=lambda rows, value, asked: rows.filter(of_code(value))),
+        ListFilter(
+            name="result",
+            label=_("result"),
+            values=dict(DeliveryAttempt.Result.choices),
+        ),
+        ListFilter(
+            name="seen",
+            label=_("time of the last failure"),
+            narrow=lambda rows, value, asked: rows.filter(last_seen_at__gte=limits_of(value)[0]),
+            values={name: PERIODS[name] for name in ("hour", "day", "week")},
+        ),
+        replace(OF_WEBHOOK, meaning=""),
+        _owner("webhook__"),
+    ),
+)
+
+
+# API keys, and the audit log
+
+
+class KeyList(RowList):
+    def matches_text(self, term: str, asked: Asked) -> Q:
+        return Q(prefix=term.split("_")[1]) if term.startswith("whk_") else super().matches_text(term, asked)
+
+
+KEYS = KeyList(
+    model=ApiKey,
+    ids={"key": "pk"},
+    filters=(
+        _search(_("ID (key_…), start of a key (whk_…)")),
+        *CREATED,
+        _owner(),
+        ListFilter(
+            name="revoked",
+            label=_("revoked"),
+            narrow=lambda rows, value, asked: rows.filter(revoked_at__isnull=value == "false"),
+            values=TRUE_OR_FALSE,
+        ),
+    ),
+)
+
+
+class AuditList(RowList):
+    def parts(self, asked: Asked) -> Parts:
+        return WHOLE if "subject" in asked.values else super().parts(asked)
+
+
+AUDIT = AuditList(
+    model=AuditEntry,
+    ids={"aud": "pk", **dict.fromkeys(("wh", "dlv", "key", "rpl", "prb"), "subject")},
+    filters=(
+        _search(_("ID (aud_…, wh_…, dlv_…, key_…, rpl_…)")),
+        ListFilter(
+            name="action",
+            label=_("action"),
+            meaning="Only entries with this action.",
+            values=dict(Action.choices),
+        ),
+        ListFilter(
+            name="via",
+            label=_("channel"),
+            meaning="Only entries of changes made in this way.",
+            values=dict(Via.choices),
+        ),
+        ListFilter(
+            name="subject",
+            label=_("subject"),
+            is_linked=True,
+            is_by_index=_always,
+        ),
+        *CREATED,
+        _owner(),
+    ),
+)
+
+LISTS: Sequence[RowList] = (DELIVERIES, EVENTS, WEBHOOKS, REPLAYS, KNOWN_PROBLEMS, KEYS, AUDIT)
