@@ -28,7 +28,7 @@ READING = {"try_filter"}
 """Actions that change nothing."""
 OPERATORS_OF_GLOBEX = f"{OPERATORS} of Globex"
 OF_SECRETS = {"rotate_secret", "activate_secret", "withdraw_secret", "revoke_previous_secret"}
-OF_OPERATORS = {"send_test", "verify", "pause", "disable", "replay_missed", "link_to_pages"}
+OF_OPERATORS = {"send_test", "pause", "disable", "replay_missed", "link_to_pages"}
 """Buttons of an active webhook."""
 
 
