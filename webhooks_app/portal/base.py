@@ -43,7 +43,7 @@ from ..pages.forms import REFUSALS, as_form_error
 from ..pages.lists import Asked, RowList
 from .visits import Visit, begin, is_framed, with_csrf
 
-__all__ = ["AccountPage", "FormPage", "ListPage", "SafePage", "WebhookFormPage"]
+__all__ = ["AccountPage", "FormPage", "SafePage", "WebhookFormPage"]
 
 if TYPE_CHECKING:
     BaseFormView = FormView[Any]
