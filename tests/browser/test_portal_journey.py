@@ -180,6 +180,6 @@ def test_a_webhook_is_created_tested_and_deleted_without_javascript(browser: Bro
         customer.sees("Redelivered the event.")
         customer.follows("Webhooks")
         customer.clicks(tab.get_by_role("main").get_by_role("link", name="http://127.0.0.1"))
-        for action, done in (("Pause", "paused"), ("Resume", "resumed"), ("Delete", "deleted")):
+        for action, done in (("Pause", "Paused"), ("Resume", "Resumed"), ("Delete", "Deleted")):
             customer.does(action)
-            customer.sees(f"The webhook is {done}.")
+            customer.sees(f"{done} the webhook.")
