@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from django.db import models
 from django.db.models import Exists, OuterRef, Q, Subquery
+from django.db.models.lookups import IsNull
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
@@ -200,9 +201,9 @@ def conditions(now: datetime) -> dict[Standing, Q]:
     failing = Q(Exists(WebhookHealth.objects.filter(is_failing(now), webhook=OuterRef("pk"))))
     well = running & ~failing
     partly = Q(health__trouble=Trouble.PARTLY)
-    retrying = Q(Exists(_retries(now))) | Q(health__failing_since__isnull=False)
+    retrying = Q(_has(_retries(now))) | Q(health__failing_since__isnull=False)
     slow = Q(health__trouble=Trouble.SLOW)
-    late = Q(Exists(_due(now - delay())))
+    late = Q(_has(_due(now - delay())))
     chooses = Q(rate_limit__isnull=False) | Q(max_in_flight__isnull=False) | ~Q(order=Order.NONE)
     held = chooses & Q(Exists(WorkerProcess.objects.running()))
     quiet = well & ~partly & ~retrying & ~slow & ~late
@@ -221,6 +222,14 @@ def conditions(now: datetime) -> dict[Standing, Q]:
         Standing.UNUSED: quiet & unused,
         Standing.HEALTHY: quiet & ~unused,
     }
+
+
+def _has(entries: OrderedEntries) -> IsNull:
+    """Return the condition that a webhook has such an entry, which is looked up in the index for each webhook.
+
+    For ``EXISTS`` in the cases of an expression, PostgreSQL may read the whole queue instead, into a hash table.
+    """
+    return IsNull(Subquery(entries.values("pk")[:1]), False)
 
 
 def _retries(now: datetime) -> OrderedEntries:
