@@ -67,6 +67,11 @@ def emit_about_a_webhook(webhook):
     emit_operational("default", [Operational(WEBHOOK_DISABLED, webhook.pk, WEBHOOK_DISABLED.example)])
 
 
+def verify(webhook):
+    Webhook.objects.filter(pk=webhook.pk).update(status=Webhook.Status.PENDING)
+    start_verification(webhook, actor=PROJECT)
+
+
 def replay(webhook):
     given_up(webhook)
     planned = plan_replay(webhook, since=webhook.created_at)
@@ -105,7 +110,7 @@ WRITERS = {
     "operational event": Writer(act=emit_about_a_webhook),
     "test": Writer(act=lambda webhook: send_test_event(webhook, EVENT_TYPE, actor=PROJECT), kind="test"),
     "redelivery": Writer(act=lambda webhook: given_up(webhook).redeliver(), own=frozenset({"redelivery_of_id"})),
-    "handshake": Writer(act=lambda webhook: start_verification(webhook, actor=PROJECT), kind="verification", policy=""),
+    "handshake": Writer(act=verify, kind="verification", policy=""),
     "notice": Writer(act=fail, kind="retry_notice", policy="", own=frozenset({"max_attempts", "expires_at"})),
     "replay": Writer(act=replay, own=frozenset({"replay_id", "redelivery_of_id"})),
     "recovery attempt": Writer(act=recover, policy="", own=frozenset({"purpose", "max_attempts", "redelivery_of_id"})),
