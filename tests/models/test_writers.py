@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from django.db import connection
 from django.utils import timezone
 
 import webhooks_app
@@ -129,8 +130,18 @@ OF_RESULTS = {"state", "state_reason", "last_result", "attempt_count", "finished
 
 def inserted(model, statements):
     """Return the columns of each insertion into a table."""
+    statements = [*statements, *prepared(statements)]
     found = re.findall(rf"INSERT INTO [`\"]?{model._meta.db_table}[`\"]? \(([^)]*)\)", "\n".join(statements))
     return [set(re.findall(r"\w+", columns)) for columns in found]
+
+
+def prepared(statements):
+    """Return the text of the statements that a session of PostgreSQL executes by their names."""
+    if connection.vendor != "postgresql":
+        return []
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT name, statement FROM pg_prepared_statements")
+        return [text for name, text in cursor if any(f"EXECUTE {name}" in each for each in statements)]
 
 
 def filled(model):

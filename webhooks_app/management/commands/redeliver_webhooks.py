@@ -24,10 +24,7 @@ class Command(WebhooksCommand):
         parser.add_argument("delivery_ids", nargs="+", metavar="DELIVERY", help="A delivery, dlv_….")
         parser.add_argument(
             "--retry",
-            action="store_const",
-            dest="offer",
-            const=DELIVERY["retry"],
-            default=DELIVERY["redeliver"],
+            action="store_true",
             help="Make the next attempt of each pending delivery now. It counts as one of its attempts.",
         )
         parser.add_argument(
@@ -39,7 +36,8 @@ class Command(WebhooksCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         ids = list(dict.fromkeys(options["delivery_ids"]))
         is_only = len(ids) == 1
-        found = [self._perform(options["offer"], delivery_id, is_only=is_only) for delivery_id in ids]
+        offer = DELIVERY["retry" if options["retry"] else "redeliver"]
+        found = [self._perform(offer, delivery_id, is_only=is_only) for delivery_id in ids]
         queued = [delivery for delivery in found if delivery is not None]
         undelivered = [delivery for delivery in queued if options["wait"] and not self._arrives(delivery)]
         if len(queued) < len(ids):
