@@ -21,7 +21,8 @@ from webhooks_app.maintenance.rollups.reading import Window
 from webhooks_app.maintenance.rollups.recent import SPANS
 from webhooks_app.models import ApiKey, Delivery, EventReference, Replay, Webhook
 from webhooks_app.models.standing import Standing
-from webhooks_app.pages.lists import DELIVERIES, EVENTS, WEBHOOKS, ListFilter, RowList
+from webhooks_app.pages.listing import ListFilter, RowList
+from webhooks_app.pages.lists import DELIVERIES, EVENTS, WEBHOOKS
 from webhooks_app.portal.actions import ACTIONS
 from webhooks_app.portal.urls import account
 

@@ -24,7 +24,7 @@ from tests.support.rows import make_problem, plan_replay
 from webhooks_app.admin import export
 from webhooks_app.emission import emit
 from webhooks_app.models import ApiKey, AuditEntry, Delivery, DeliveryAttempt, Webhook
-from webhooks_app.pages import lists
+from webhooks_app.pages import listing
 from webhooks_app.reasons import ReasonText
 
 from .conftest import DATA, Page, shows, text
@@ -140,7 +140,7 @@ def test_the_order_is_that_of_the_list_over_many_pages(superuser: Page, new_webh
 def test_all_matches_are_found_beyond_the_rows_that_one_page_examines(
     superuser: Page, new_webhook: Callable[..., Webhook], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lists, "HORIZON", 10)
+    monkeypatch.setattr(listing, "HORIZON", 10)
     webhook = new_webhook(None)
     rare = Delivery(webhook=webhook, kind="test", last_result="timeout")
     Delivery.objects.bulk_create([rare, *(Delivery(webhook=webhook, kind="test") for _ in range(40))])
@@ -213,7 +213,7 @@ def test_one_page_of_rows_is_held_and_the_queries_of_each_page_are_the_same(
     superuser: Page, many: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alive: WeakSet[Any] = WeakSet()
-    monkeypatch.setattr(lists, "read_page", watched := _watching(lists.read_page, alive))
+    monkeypatch.setattr(listing, "read_page", watched := _watching(listing.read_page, alive))
     held, costs = [], []
 
     chunks = iter(exported(superuser, "delivery"))
@@ -244,8 +244,8 @@ def _watching(read: Callable[..., Any], alive: WeakSet[Any]) -> Any:
 def test_an_asgi_server_gets_each_page_before_the_next_one_is_read(
     superuser: Page, many: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    watched = _watching(lists.read_page, WeakSet())
-    monkeypatch.setattr(lists, "read_page", watched)
+    watched = _watching(listing.read_page, WeakSet())
+    monkeypatch.setattr(listing, "read_page", watched)
     client = AsyncClient()
     client.cookies = superuser.client.cookies
 

@@ -100,7 +100,7 @@ def test_a_filter_examines_a_bounded_number_of_rows_and_shows_a_note(
 ) -> None:
     (rare,) = new_deliveries(1, last_result=Result.TIMEOUT)
     new_deliveries(30)
-    monkeypatch.setattr("webhooks_app.pages.lists.HORIZON", 20)
+    monkeypatch.setattr("webhooks_app.pages.listing.HORIZON", 20)
 
     near = superuser.get("delivery", result="timeout")
     far = follow(superuser, near, "older")
@@ -119,7 +119,7 @@ def test_failed_deliveries_are_found_in_a_long_history(
     webhook = new_webhook(None, url="https://other.example/hook")
     rare = new_deliveries(1, webhook, state=State.GIVEN_UP)
     new_deliveries(30, webhook, state=State.CANCELLED)
-    monkeypatch.setattr("webhooks_app.pages.lists.HORIZON", 20)
+    monkeypatch.setattr("webhooks_app.pages.listing.HORIZON", 20)
 
     assert listed(superuser.get("delivery", state="given_up", **query)) == rare
 
@@ -167,7 +167,7 @@ def test_filters_of_staff_examine_a_bounded_number_of_rows_per_webhook(
     quiet, busy = new_webhook(page.user), new_webhook(page.user)
     rare = new_deliveries(1, quiet, last_result=Result.TIMEOUT)
     new_deliveries(30, busy)
-    monkeypatch.setattr("webhooks_app.pages.lists.HORIZON", 20)
+    monkeypatch.setattr("webhooks_app.pages.listing.HORIZON", 20)
 
     answer, found = page.get("delivery", result="timeout"), []
     for _ in range(4):
@@ -198,7 +198,7 @@ def test_a_filter_by_too_many_webhooks_examines_a_bounded_number_of_rows(
     new_webhook(page.user)
     new_deliveries(30)
     monkeypatch.setattr("webhooks_app.models.keyset.MAX_PARTS", 1)
-    monkeypatch.setattr("webhooks_app.pages.lists.HORIZON", 20)
+    monkeypatch.setattr("webhooks_app.pages.listing.HORIZON", 20)
 
     near = page.get("delivery")
 
@@ -217,7 +217,7 @@ def test_a_search_finds_rows_of_every_one_of_too_many_webhooks_and_accounts(
         event = emit("file.deleted", DATA, owner=account)
         sought.append(event if model == "event" else Delivery.objects.get(event=event, webhook=webhook))
     monkeypatch.setattr("webhooks_app.models.keyset.MAX_PARTS", 1)
-    monkeypatch.setattr("webhooks_app.pages.lists.MAX_PARTS", 1)
+    monkeypatch.setattr("webhooks_app.pages.listing.MAX_PARTS", 1)
 
     for row in sought:
         assert page.get("webhook", "search", q=row.pk).redirect_chain[-1][0].endswith(f"/{row.pk}/change/")

@@ -15,7 +15,7 @@ from django.utils import timezone
 from tests.toys.owners import PayingOwners
 from webhooks_app.event_types import registry
 from webhooks_app.models import Event, Webhook
-from webhooks_app.pages import lists
+from webhooks_app.pages import listing
 from webhooks_app.protocol.ids import first_id_at
 
 from .conftest import Page, shows, text
@@ -114,7 +114,7 @@ def test_each_event_is_hidden_by_its_own_owner(of_two: tuple[Page, Any]) -> None
 
 
 def test_a_list_examines_a_bounded_number_of_hidden_events(tenant: Page, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lists, "HORIZON", 10)
+    monkeypatch.setattr(listing, "HORIZON", 10)
     at = timezone.now()
     ids = [first_id_at("evt", at - number * timedelta(seconds=1)) for number in range(15)]
     made = [Event(id=pk, type="file.uploaded", owner=tenant.user, created_at=at) for pk in ids]

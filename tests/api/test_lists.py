@@ -291,7 +291,7 @@ def rows_of(webhook, count, **fields):
 
 @pytest.fixture
 def horizon_of_20(monkeypatch):
-    monkeypatch.setattr("webhooks_app.pages.lists.HORIZON", 20)
+    monkeypatch.setattr("webhooks_app.pages.listing.HORIZON", 20)
 
 
 def test_a_filter_without_an_index_scans_a_limited_number_of_rows(api, alice, horizon_of_20):

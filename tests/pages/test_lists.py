@@ -21,7 +21,8 @@ from hypothesis import strategies as st
 from tests.support.rows import EVENT_TYPE, make_older, make_webhook, plan_replay
 from webhooks_app.emission import emit
 from webhooks_app.models import ApiKey, Delivery, DeliveryAttempt, Event, Webhook
-from webhooks_app.pages.lists import ALL, DELIVERIES, EVENTS, LISTS, REPLAYS, WEBHOOKS, ListFilter
+from webhooks_app.pages.listing import ALL, ListFilter
+from webhooks_app.pages.lists import DELIVERIES, EVENTS, LISTS, REPLAYS, WEBHOOKS
 from webhooks_app.protocol.json_data import format_time
 
 pytestmark = [pytest.mark.django_db, pytest.mark.only_on("sqlite", "postgresql", "mariadb")]

@@ -13,7 +13,7 @@ from django.http import HttpRequest
 from django.utils.text import capfirst
 
 from ..models.keyset import Cursor, Page
-from ..pages.lists import Asked
+from ..pages.listing import Asked
 
 if TYPE_CHECKING:
     from .owned import OwnedAdmin

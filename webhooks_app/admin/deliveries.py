@@ -36,7 +36,8 @@ from ..pages.display import (
     state_and_result,
 )
 from ..pages.explanation import policy_in_words, waiting_for, why_cancelled
-from ..pages.lists import ALL, DELIVERIES
+from ..pages.listing import ALL
+from ..pages.lists import DELIVERIES
 from ..protocol.ids import order_of_creation
 from ..replays.missed import delivered_instead
 from .actions import ActingAdmin

@@ -17,7 +17,7 @@ from ..event_types import INTERNAL_EVENT_TYPES
 from ..models.disclosure import UNREACHABLE
 from ..owners import owners
 from ..pages.filters import DAYS, FilterForm, limits_of
-from ..pages.lists import MAX_ACCOUNTS_FOUND, ListFilter, RowList
+from ..pages.listing import MAX_ACCOUNTS_FOUND, ListFilter, RowList
 from .change_list import CURSOR_VAR
 from .owned import actor_of, knows_owners, manages_all, visible_event_types
 

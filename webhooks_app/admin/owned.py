@@ -18,7 +18,7 @@ from ..operations.actors import StaffMember
 from ..operations.rights import Right
 from ..owners import Access, event_types_for, owners
 from ..pages.display import NO_VALUE
-from ..pages.lists import Asked, RowList
+from ..pages.listing import Asked, RowList
 from .change_list import KeysetChangeList
 from .display import copyable
 

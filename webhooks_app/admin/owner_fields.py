@@ -18,7 +18,7 @@ from django.utils.translation import gettext_lazy as _
 from ..exceptions import InvalidOwnerError
 from ..operations.rights import Right
 from ..owners import owner_rows, owners, parse_key
-from ..pages.lists import MAX_ACCOUNTS_FOUND
+from ..pages.listing import MAX_ACCOUNTS_FOUND
 from .owned import OwnedAdmin, actor_of, manages_all
 
 if TYPE_CHECKING:

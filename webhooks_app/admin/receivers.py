@@ -31,7 +31,7 @@ from ..pages.charts import TITLES
 from ..pages.display import moment, percent
 from ..pages.filters import IntervalForm
 from ..pages.health import failing_for
-from ..pages.lists import found_owners
+from ..pages.listing import found_owners
 from ..reasons import code_of
 from .display import shows_deliveries
 from .export import ROWS_PER_PAGE, ExportedRows, ExportingAdmin, account_of, shown_account_of

@@ -38,7 +38,7 @@ from ..operations.actors import ApiCaller, ServiceCaller, access_of
 from ..operations.rights import Right
 from ..owners import Access, owners
 from ..pages.actions import Offer
-from ..pages.lists import Asked, RowList
+from ..pages.listing import Asked, RowList
 from .authentication import ApiKeyAuthentication, ApiThrottle, HasScope, other_authenticators
 from .errors import problem_response
 from .fields import NOT_SAVED, unknown_names

@@ -21,7 +21,7 @@ from rest_framework.utils.urls import replace_query_param
 
 from ..models.keyset import CURSOR_PATTERN, Cursor
 from ..pages.filters import FilterForm
-from ..pages.lists import Asked, ListFilter, RowList
+from ..pages.listing import Asked, ListFilter, RowList
 from ..protocol.json_data import EARLIEST, LATEST
 from .fields import parse_moment
 

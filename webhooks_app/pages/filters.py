@@ -21,7 +21,7 @@ from ..protocol.json_data import EARLIEST, LATEST
 from .display import MomentInput
 
 if TYPE_CHECKING:
-    from .lists import ListFilter
+    from .listing import ListFilter
 
 NO_OFFERS: Mapping[str, Iterable[tuple[str, Any]]] = MappingProxyType({})
 
@@ -92,8 +92,14 @@ class FilterForm(PeriodForm):
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
+        self._is_page = is_page
         for each in filters:
             self.fields[each.name] = self._field(each, offers.get(each.name), moment, is_page=is_page)
+
+    def clean(self) -> None:
+        """Refuse a reversed period on a page. In the API it is a valid request, whose list is empty."""
+        if self._is_page:
+            super().clean()
 
     def _field(self, described: ListFilter, offered: Any, moment: Any, *, is_page: bool) -> forms.Field:
         label = capfirst(described.label)

@@ -1,22 +1,17 @@
 """The lists of deliveries, events, webhooks and the rest, described once for the console, customers' pages and the API.
 
 A description has the filters with their names and meanings, the search, and the index ranges that make up the list.
-Each face shows it in its own way and passes the rows that its reader may view. ``Asked`` answers: it selects the rows,
-and it decides how a page of them is found without examining more than a bounded number of others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from collections.abc import Sequence
+from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any
 
-from django.core.validators import EMPTY_VALUES
-from django.db.models import Model, Q, QuerySet
+from django.db.models import Q, QuerySet
 from django.utils import timezone
-from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
 from ..database.dialects import dialect_of
@@ -35,273 +30,22 @@ from ..models import (
 from ..models.audit import Action, Via
 from ..models.disclosure import UNREACHABLE
 from ..models.event import MAX_REFERENCE_LENGTH
-from ..models.keyset import HORIZON, MAX_PARTS, WHOLE, Bounds, Cursor, Page, Parts, created_within, read_page
+from ..models.keyset import WHOLE, Parts, created_within
 from ..models.problem import UNRESOLVED
 from ..models.standing import Standing, conditions
 from ..models.status import REQUESTED
-from ..owners import owners, owners_with_key
 from ..replays.missed import still_missed
 from ..routing import subscribed_to
 from .filters import ANSWER, PERIODS, TIMEOUT, codes_of, limits_of, with_answer
-
-ALL = "all"
-"""The value that shows what pages hide by default."""
+from .listing import Asked, Default, ListFilter, Narrow, RowList, always, never, without_parts
 
 PLATFORM = "-"
 """The owner of the platform's webhooks in a query. It is no name that an account is likely to have."""
-
-MAX_ACCOUNTS_FOUND = 20
-"""Maximum number of owners with the same name that a search considers."""
 
 COMPLETION, OCCURRENCE = _("completion"), _("occurrence")
 TRUE_OR_FALSE = MappingProxyType({"true": _("yes"), "false": _("no")})
 
 State = Delivery.State
-Narrow: TypeAlias = "Callable[[Any, Any, Asked], Any]"
-"""Return those of some rows that match a value."""
-
-
-def found_owners(text: str) -> list[Any]:
-    """Return the primary keys of the owners with this key or name, so that an index finds their rows.
-
-    A key takes precedence, because links contain it. Another owner may have it as a name.
-    """
-    by_key = list(owners_with_key(text).values_list("pk", flat=True))
-    return by_key or list(owners().found(text).values_list("pk", flat=True)[:MAX_ACCOUNTS_FOUND])
-
-
-def _never(value: Any, asked: Asked) -> bool:
-    return False
-
-
-def _always(value: Any, asked: Asked) -> bool:
-    return True
-
-
-def _without_parts(value: Any, asked: Asked) -> bool:
-    return not asked.parts.field
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Default:
-    """What pages show until a value is chosen."""
-
-    label: Any
-    narrow: Narrow
-    lifted_by: Collection[str] = ()
-    """The filters that lift it: whoever looks for certain rows wants to see them."""
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ListFilter:
-    """One filter of a list. Without ``values`` it takes a text, or a time."""
-
-    name: str
-    """The query parameter, the same everywhere."""
-    label: Any
-    meaning: str = ""
-    """The sentence of the API's documentation; empty for a filter that only pages have."""
-    narrow: Narrow | None = None
-    """By default, the field of this name has the value."""
-    title: Any = ""
-    """The heading of several filters that belong together; each of them has it."""
-    hint: Any = ""
-    values: Mapping[str, Any] = field(default_factory=dict)
-    suggested: Mapping[str, Any] = field(default_factory=dict)
-    """Values to choose from besides the text."""
-    is_moment: bool = False
-    is_linked: bool = False
-    """Whether people get it by a link, because they do not type identifiers. Forms keep it."""
-    max_length: int = 100
-    validators: Sequence[Any] = ()
-    default: Default | None = None
-    is_by_index: Callable[[Any, Asked], bool] = _never
-    """Whether an index has the matching rows, so that no others are examined."""
-    parts: Collection[str] = ()
-    """The fields of the parts that apply the filter already."""
-
-    def choices(self, *, is_page: bool) -> list[tuple[str, Any]]:
-        more = [(ALL, _("All"))] if is_page and self.default else []
-        return [*more, *self.values.items()]
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class RowList:
-    """A list without a further structure: of the rows of some owners, newest first."""
-
-    model: type[Model]
-    filters: tuple[ListFilter, ...]
-    ids: Mapping[str, str]
-    """The prefixes of the identifiers that the search finds, with their fields."""
-    owner_path: str = "owner"
-
-    def __getitem__(self, name: str) -> ListFilter:
-        return self._by_name[name]
-
-    @cached_property
-    def _by_name(self) -> Mapping[str, ListFilter]:
-        return {each.name: each for each in self.filters}
-
-    @property
-    def search_help(self) -> Any:
-        """What the search of a reader of several accounts finds."""
-        return format_lazy("{terms} {more}", terms=self["q"].hint, more=_("or an account name"))
-
-    @property
-    def documented(self) -> list[ListFilter]:
-        """The filters of the API."""
-        return [each for each in self.filters if each.meaning]
-
-    def is_id(self, term: str) -> bool:
-        """Return True if the term is an identifier, which an index finds."""
-        return "_" in term and term.partition("_")[0] in self.ids
-
-    def matches(self, term: str, asked: Asked) -> Q:
-        """Return the condition of the rows that a term of the search finds."""
-        if self.is_id(term):
-            return Q(**{self.ids[term.partition("_")[0]]: term})
-        return self.matches_text(term, asked)
-
-    def matches_text(self, term: str, asked: Asked) -> Q:
-        return Q(**{f"{self.owner_path}__in": asked.accounts(term)})
-
-    def parts(self, asked: Asked) -> Parts:
-        """Return the index ranges that make up the list before most filters apply."""
-        if asked.owner_ids is None or self.owner_path != "owner":
-            return WHOLE
-        ids = list(asked.owner_ids)
-        return Parts("owner", ids[:MAX_PARTS], are_too_many=len(ids) > MAX_PARTS)
-
-    def is_covered_by(self, parts: Parts) -> bool:
-        """Return True if parts have only rows that the reader may view and that match the search."""
-        return True
-
-    def horizon(self, asked: Asked) -> int:
-        return HORIZON
-
-    def source(self, asked: Asked, by_index: Sequence[ListFilter]) -> Any:
-        """Return other rows to examine, which have the identifiers of the list with only these filters, or None."""
-        return None
-
-
-class Asked:
-    """A question to a list: the values of its filters, for a reader who may view the rows of some owners.
-
-    ``owner_ids`` is None for a reader of all rows. ``found`` names filters whose value is the identifier of a row that
-    the reader may view, as the caller knows. Without ``is_page`` nothing is hidden by default.
-    """
-
-    def __init__(
-        self,
-        listed: RowList,
-        values: Mapping[str, Any],
-        *,
-        owner_ids: Collection[Any] | None,
-        found: Collection[str] = (),
-        is_page: bool = True,
-    ) -> None:
-        self.listed = listed
-        self.values = {name: value for name, value in values.items() if value not in EMPTY_VALUES}
-        self.owner_ids = owner_ids
-        self.found = found
-        self.is_page = is_page
-        self._events: dict[str, list[str]] = {}
-        self._accounts: dict[str, list[Any]] = {}
-
-    @cached_property
-    def terms(self) -> list[str]:
-        return str(self.values.get("q", "")).split()
-
-    @cached_property
-    def parts(self) -> Parts:
-        return self.listed.parts(self)
-
-    def events(self, reference: str) -> list[str]:
-        """Return the newest events of the reader's owners with a reference."""
-        if reference not in self._events:
-            self._events[reference] = EventReference.newest_events(reference, self.owner_ids)
-        return self._events[reference]
-
-    def accounts(self, text: str) -> list[Any]:
-        """Return the keys of the accounts with this key or name; none for a reader who has only one."""
-        if self.owner_ids is not None and len(self.owner_ids) == 1:
-            return []
-        if text not in self._accounts:
-            self._accounts[text] = found_owners(text)
-        return self._accounts[text]
-
-    def webhooks(self) -> QuerySet[Any]:
-        """Return the webhooks whose rows are asked for."""
-        rows: QuerySet[Any] = Webhook.objects.all()
-        if self.owner_ids is not None:
-            rows = rows.filter(owner__in=self.owner_ids)
-        for term in self.terms:
-            rows = rows.filter(WEBHOOKS.matches(term, self))
-        if "webhook_id" in self.values:
-            rows = rows.filter(pk=self.values["webhook_id"])
-        return rows.filter(_owned(self.values["owner"], self)) if "owner" in self.values else rows
-
-    def hides(self, name: str) -> bool:
-        """Return True if the default of a filter applies."""
-        default = self.listed[name].default
-        return bool(self.is_page and default and name not in self.values and not self.values.keys() & default.lifted_by)
-
-    def rows(self, rows: Any) -> Any:
-        """Return those of the rows that match every filter."""
-        return self._narrowed(rows, self._active())
-
-    def page(
-        self,
-        rows: QuerySet[Any],
-        *,
-        cursor: Cursor | None,
-        size: int,
-        listed: QuerySet[Any] | None = None,
-        is_scanned: bool = False,
-    ) -> Page:
-        """Return a page of those of the reader's ``rows`` that match.
-
-        ``listed`` are the rows before a condition without an index, which ``is_scanned`` declares.
-        """
-        bounds = self._bounds(rows if listed is None else listed, is_scanned=is_scanned)
-        found = self.rows(rows)
-        return read_page(
-            found, scope=bounds.scope, parts=bounds.parts, cursor=cursor, size=size, horizon=bounds.horizon
-        )
-
-    def _active(self) -> list[ListFilter]:
-        return [each for each in self.listed.filters if each.name in self.values or self.hides(each.name)]
-
-    def _bounds(self, rows: QuerySet[Any], *, is_scanned: bool) -> Bounds:
-        """Return how the rows of a page are found.
-
-        If an index has just the matching rows of each part, they are read from it, and there is no scope. Otherwise a
-        page examines rows of the scope up to the horizon: those that match the filters with an index. The planner gets
-        no chance to look for matches further, since it does not know how rare they are.
-        """
-        listed, parts, active = self.listed, self.parts, self._active()
-        if parts.field and not parts.are_too_many:
-            active = [each for each in active if parts.field not in each.parts]
-        by_index = [each for each in active if each.is_by_index(self.values.get(each.name), self)]
-        scope = listed.source(self, by_index) if parts is WHOLE else None
-        # Too many parts cannot be read one by one. The rows of all accounts are examined in their place.
-        is_scanned = is_scanned or parts.are_too_many or not listed.is_covered_by(parts)
-        if scope is None and len(by_index) == len(active) and not is_scanned:
-            return Bounds(parts=parts)
-        if scope is None:
-            # The parts already limit the rows to the reader's. With the owner's condition as well, PostgreSQL would
-            # join each row with its webhook before it counts it.
-            scope = self._narrowed(listed.model._default_manager.all() if parts.field else rows, by_index)
-        return Bounds(scope, WHOLE if parts.are_too_many else parts, min(HORIZON, listed.horizon(self)))
-
-    def _narrowed(self, rows: Any, filters: Sequence[ListFilter]) -> Any:
-        for each in filters:
-            value = self.values.get(each.name)
-            if value is None and each.default:
-                rows = each.default.narrow(rows, value, self)
-            elif value != ALL or not each.default:
-                rows = each.narrow(rows, value, self) if each.narrow else rows.filter(**{each.name: value})
-        return rows
 
 
 def _equals(path: str) -> Narrow:
@@ -327,7 +71,7 @@ def _search(hint: Any) -> ListFilter:
         narrow=narrow,
         max_length=2048,
         # The parts are those of the search, except those of a replay, of which the search may match none.
-        is_by_index=_without_parts,
+        is_by_index=without_parts,
         parts=("event", "owner", "webhook"),
     )
 
@@ -341,7 +85,7 @@ def _owner(path: str = "") -> ListFilter:
         narrow=lambda rows, value, asked: rows.filter(_owned(value, asked, path)),
         suggested={PLATFORM: _("the platform")},
         max_length=254,
-        is_by_index=_never if path else _always,
+        is_by_index=never if path else always,
         parts=("webhook",) if path else (),
     )
 
@@ -349,7 +93,7 @@ def _owner(path: str = "") -> ListFilter:
 def _period(name: str, meaning: str = "") -> tuple[ListFilter, ...]:
     """Return the filters by the time of creation, which identifiers contain, so that their index has the rows."""
     title, verb = _("time"), name.capitalize()
-    shared: dict[str, Any] = {"title": title, "is_by_index": _always}
+    shared: dict[str, Any] = {"title": title, "is_by_index": always}
 
     def within(rows: Any, value: Any, asked: Asked) -> Any:
         return created_within(rows, *limits_of(value))
@@ -449,7 +193,19 @@ def _of_webhooks(asked: Asked) -> Parts:
         return WHOLE
     if "webhook_id" in asked.found:
         return Parts("webhook", [asked.values["webhook_id"]])
-    return Parts.of("webhook", asked.webhooks())
+    return Parts.of("webhook", _asked_webhooks(asked))
+
+
+def _asked_webhooks(asked: Asked) -> QuerySet[Webhook]:
+    """Return the webhooks whose rows are asked for."""
+    rows = Webhook.objects.all()
+    if asked.owner_ids is not None:
+        rows = rows.filter(owner__in=asked.owner_ids)
+    for term in asked.terms:
+        rows = rows.filter(WEBHOOKS.matches(term, asked))
+    if "webhook_id" in asked.values:
+        rows = rows.filter(pk=asked.values["webhook_id"])
+    return rows.filter(_owned(asked.values["owner"], asked)) if "owner" in asked.values else rows
 
 
 OF_WEBHOOK = ListFilter(
@@ -541,7 +297,7 @@ DELIVERIES = DeliveryList(
             meaning="Only deliveries of events with this reference.",
             narrow=lambda rows, value, asked: rows.filter(event__in=asked.events(value)),
             max_length=MAX_REFERENCE_LENGTH,
-            is_by_index=_always,
+            is_by_index=always,
             parts=("event",),
         ),
         KIND,
@@ -621,7 +377,7 @@ EVENTS = EventList(
             meaning="Only events with this reference.",
             narrow=lambda rows, value, asked: rows.filter(pk__in=EventReference.events(value)),
             max_length=MAX_REFERENCE_LENGTH,
-            is_by_index=_always,
+            is_by_index=always,
         ),
         ListFilter(
             name="test",
@@ -692,7 +448,7 @@ REPLAYS = RowList(
             values=dict(Replay.State.choices),
         ),
         *CREATED,
-        replace(OF_WEBHOOK, meaning="Only replays to this webhook.", is_by_index=_always, parts=()),
+        replace(OF_WEBHOOK, meaning="Only replays to this webhook.", is_by_index=always, parts=()),
         _owner("webhook__"),
     ),
 )
@@ -805,7 +561,7 @@ AUDIT = AuditList(
             name="subject",
             label=_("subject"),
             is_linked=True,
-            is_by_index=_always,
+            is_by_index=always,
         ),
         *CREATED,
         _owner(),

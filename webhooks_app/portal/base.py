@@ -40,7 +40,7 @@ from ..owners import Access, event_types_for, owners, parse_key
 from ..pages.actions import Offer
 from ..pages.filters import FilterForm
 from ..pages.forms import REFUSALS, as_form_error
-from ..pages.lists import Asked, RowList
+from ..pages.listing import Asked, RowList
 from .visits import Visit, begin, is_framed, with_csrf
 
 __all__ = ["AccountPage", "FormPage", "SafePage", "WebhookFormPage"]

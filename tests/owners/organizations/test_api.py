@@ -86,9 +86,10 @@ def test_a_change_by_a_session_needs_a_csrf_token(acme: Any, amina: Any, session
     client.force_login(amina)
     client.cookies["csrftoken"] = token = "a" * 32
 
-    without = client.post(f"/v1/webhooks/{webhook.pk}/pause")
+    body: Any = {"content_type": "application/json"}
+    without = client.post(f"/v1/webhooks/{webhook.pk}/pause", **body)
     paused_before = Webhook.objects.get().paused_at
-    answer = client.post(f"/v1/webhooks/{webhook.pk}/pause", headers={"x-csrftoken": token})
+    answer = client.post(f"/v1/webhooks/{webhook.pk}/pause", headers={"x-csrftoken": token}, **body)
 
     assert (without.status_code, paused_before) == (403, None)
     assert answer.status_code == 200
