@@ -49,9 +49,9 @@ CONSOLE = [
     "event/",
     "event/?type=webhook.retry",
     "event/?q=demo-1",
-    "event/?owner=demo-1&event_type=webhook.retry",
+    "event/?owner=demo-1&type=webhook.retry",
 ]
-OWN_EVENTS = ["event/", "event/?q=demo-1", "event/?q=evt_unknown", "event/?q=order_0"]
+OWN_EVENTS = ["event/", "event/?q=evt_unknown", "event/?q=order_0"]
 API = [
     "deliveries",
     "deliveries?state=given_up&result=tls_error",
