@@ -43,7 +43,8 @@ LONGER = {
         *("api/test_disclosure.py", "api/test_hostile_choices.py", "checks/test_hostile_values.py"),
         *("delivery/test_hanging_names.py", "delivery/test_hostile_rows.py", "emission/test_hostile_webhooks.py"),
         *("maintenance/jobs/test_hostile_rows.py", "portal/test_disclosure.py", "portal/test_long_lists.py"),
-        *("portal/test_routes.py", "transport/test_pool.py"),
+        *("portal/test_routes.py", "transport/test_pool.py", "pages/test_actions.py", "pages/test_lists.py"),
+        *("maintenance/health/test_histories.py", "maintenance/health/test_surfaces.py"),
     ),
 }
 """The tests outside the quick part, by what they need."""
