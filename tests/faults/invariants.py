@@ -6,7 +6,7 @@ The functions are pure, so that tests with artificial rows can cover each count.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import pairwise
 
@@ -14,6 +14,7 @@ Pair = tuple[str, str]
 """An event's id and the path of a webhook's URL."""
 
 STUCK_AFTER_SECONDS = 60.0
+"""A pending delivery is stuck if it is overdue by more, and its receiver got no request for as long."""
 TOLERANCE_SECONDS = 0.02
 """The receiver records responses slightly earlier, and requests slightly later, than the worker."""
 
@@ -67,7 +68,7 @@ class DeliveryRow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Evidence:
-    """All evidence after a fault.
+    """All evidence after a fault: one snapshot of the rows, and the receiver's log as it was read after it.
 
     ``committed`` are the events whose transaction committed according to the emitting process. ``events`` are those
     with a row. Each of both must have a delivery to each of ``subscribers`` (webhook ids).
@@ -162,6 +163,37 @@ def count(evidence: Evidence) -> Counts:
     )
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Verdict:
+    """The result of a run of faults, with its sentence and the exit code of the program."""
+
+    exit_code: int
+    sentence: str
+
+
+def judge(evidence: Evidence) -> Verdict:
+    """Return what the evidence proves: a violation, that nothing is broken, or neither."""
+    broken = count(evidence).broken
+    pending = _pending(evidence)
+    if broken:
+        return Verdict(exit_code=1, sentence=f"broken: {', '.join(f'{name} {n}' for name, n in broken.items())}")
+    if pending:
+        numbers = Counter(delivery.path for delivery in pending)
+        last = last_hits(evidence.hits)
+        receivers = (
+            f"{number} to {path} (last request {evidence.now - last.get(path, 0):.0f} s ago)"
+            for path, number in numbers.most_common(5)
+        )
+        return not_judged(f"{len(pending)} deliveries are still in progress: {', '.join(receivers)}.")
+    if not evidence.deliveries:
+        return not_judged("there was no delivery.")
+    return Verdict(exit_code=0, sentence="Nothing is broken.")
+
+
+def not_judged(reason: str) -> Verdict:
+    return Verdict(exit_code=3, sentence=f"Not judged: {reason}")
+
+
 def _lost(evidence: Evidence) -> Iterator[str]:
     delivered = {(delivery.event_id, delivery.webhook_id) for delivery in evidence.deliveries}
     everything = evidence.committed | evidence.events
@@ -179,12 +211,34 @@ def _unwanted(evidence: Evidence) -> Iterator[str]:
 
 
 def _stuck(evidence: Evidence) -> Iterator[str]:
-    for delivery in evidence.deliveries:
-        if delivery.state != "pending":
-            continue
-        overdue = evidence.now - (delivery.next_attempt_at or 0)
-        if overdue > STUCK_AFTER_SECONDS:
-            yield f"{delivery.id} to {delivery.path} is overdue by {overdue:.0f} s"
+    last = last_hits(evidence.hits)
+    for delivery in _pending(evidence):
+        due_at = delivery.next_attempt_at or 0
+        if is_stuck(evidence.now, due_at=due_at, last_hit_at=last.get(delivery.path, 0)):
+            overdue = f"is overdue by {evidence.now - due_at:.0f} s" if due_at else "is never due"
+            yield f"{delivery.id} to {delivery.path} {overdue}"
+
+
+def is_stuck(now: float, *, due_at: float, last_hit_at: float) -> bool:
+    """Return True if a pending delivery waits for nothing. A busy receiver may only be slower than its events."""
+    return now - max(due_at, last_hit_at) > STUCK_AFTER_SECONDS
+
+
+def last_hits(hits: Iterable[Hit]) -> dict[str, float]:
+    """Return the time of the last request to each path."""
+    last: dict[str, float] = {}
+    for hit in hits:
+        last[hit.path] = max(hit.at, last.get(hit.path, 0))
+    return last
+
+
+def _pending(evidence: Evidence) -> list[DeliveryRow]:
+    return [delivery for delivery in evidence.deliveries if delivery.state == "pending"]
+
+
+def _pending_pairs(evidence: Evidence) -> set[Pair]:
+    """Return the pairs whose log goes on: the receiver may have got requests that the rows do not show yet."""
+    return {delivery.pair for delivery in _pending(evidence)}
 
 
 def _false_successes(evidence: Evidence) -> Iterator[str]:
@@ -226,10 +280,13 @@ def _too_many_handshakes(evidence: Evidence) -> Iterator[str]:
 
 def _excess_duplicates(evidence: Evidence) -> Iterator[str]:
     """A request after a 200 is excused if the 200 was not read, up to the number of kills."""
+    unfinished = _pending_pairs(evidence)
     attempts: dict[Pair, list[AttemptRow]] = defaultdict(list)
     for delivery in evidence.deliveries:
         attempts[delivery.pair] += delivery.attempts
     for pair, hits in _hits_by_pair(evidence).items():
+        if pair in unfinished:
+            continue
         last_at = hits[-1].at
         repeated = sum(evidence.confirms_hit(hit) and (hit.answered_at or last_at) < last_at for hit in hits)
         unread = sum(attempt.is_unread for attempt in attempts[pair])
@@ -255,7 +312,7 @@ def _early_hits(evidence: Evidence) -> Iterator[str]:
 
     A receiver answers the request of a killed worker long after that attempt has ended, so only the rows count then.
     """
-    uncertain = {
+    uncertain = _pending_pairs(evidence) | {
         delivery.pair
         for delivery in evidence.deliveries
         if delivery.is_redelivery or any(attempt.result == "worker_lost" for attempt in delivery.attempts)

@@ -33,7 +33,7 @@ from ..support.rows import EVENT_TYPE, make_webhook
 from ..support.servers.process import free_port, listens
 from ..support.waiting import wait_until
 from .choices import has_all, is_admitted, problems_of
-from .invariants import STUCK_AFTER_SECONDS, AttemptRow, Counts, DeliveryRow, Evidence, Pair, count
+from .invariants import AttemptRow, Counts, DeliveryRow, Evidence, Pair, count, is_stuck, last_hits
 from .processes import Host, Process
 from .receiver import LogReader
 from .servers import BaseBroker, BaseDatabase, FolderBroker
@@ -271,7 +271,7 @@ class Lab:
 
     def settle(self) -> Counts:
         """Wait until all deliveries are final or one is stuck, and return the counts."""
-        wait_until(lambda: asked(self._is_over), self.explain, timeout_seconds=200)
+        wait_until(lambda: asked(self.is_over), self.explain, timeout_seconds=200)
         return self.count()
 
     def count(self) -> Counts:
@@ -282,14 +282,19 @@ class Lab:
         return Counter(Delivery.objects.filter(kind="event").values_list("state", flat=True))
 
     def evidence(self) -> Evidence:
-        emitted = Event.objects.exclude(type="webhook.retry").values_list("pk", flat=True)
+        with snapshot():
+            now = time.time()
+            deliveries = _deliveries()
+            emitted = Event.objects.exclude(type="webhook.retry").values_list("pk", flat=True)
+            events = frozenset(emitted) - self.queued
+            admitted = self._admitted()
         return Evidence(
-            now=time.time(),
+            now=now,
             committed=frozenset(self.committed),
             rolled_back=frozenset(self.rolled_back),
-            events=frozenset(emitted) - self.queued,
+            events=events,
             subscribers=frozenset(webhook.pk for webhook in self.webhooks),
-            deliveries=_deliveries(),
+            deliveries=deliveries,
             hits=[
                 replace(hit, at=self._shifted(hit.at), answered_at=self._shifted(hit.answered_at))
                 for hit in self.log.hits()
@@ -300,7 +305,7 @@ class Lab:
                 path_of(each): ShortExtended.delays_seconds for each in self.webhooks if each.retry_policy == EXTENDED
             },
             accepts_2xx=frozenset(path_of(each) for each in self.webhooks if each.accepted_statuses == "2xx"),
-            admitted=self._admitted(),
+            admitted=admitted,
             dishonoured=list(self._dishonoured()),
             groups=self._groups(),
         )
@@ -336,9 +341,19 @@ class Lab:
             ["", *(f"{log.name}:\n{log.read_text()[-1500:]}" for log in self.directory.glob("worker-*.log"))]
         )
 
-    def _is_over(self) -> bool:
-        due = list(QueueEntry.objects.values_list("due_at", flat=True))
-        return not due or any(time.time() - at.timestamp() > STUCK_AFTER_SECONDS for at in due if at)
+    def is_over(self) -> bool:
+        """Return True once all deliveries are final, or one is stuck."""
+        waiting = list(QueueEntry.objects.values_list("webhook__url", "due_at"))
+        now = time.time()
+        overdue = [
+            (_path(url), at.timestamp())
+            for url, at in waiting
+            if at and is_stuck(now, due_at=at.timestamp(), last_hit_at=0)
+        ]
+        last = last_hits(self.log.hits()) if overdue else {}
+        return not waiting or any(
+            is_stuck(now, due_at=due_at, last_hit_at=self._shifted(last.get(path)) or 0) for path, due_at in overdue
+        )
 
 
 def _event(event_id: str, owner: Any, now: datetime) -> Event:
@@ -347,7 +362,21 @@ def _event(event_id: str, owner: Any, now: datetime) -> Event:
 
 
 def path_of(webhook: Webhook) -> str:
-    return "/" + str(webhook.url).split("/", 3)[3]
+    return _path(webhook.url)
+
+
+def _path(url: str) -> str:
+    return "/" + url.split("/", 3)[3]
+
+
+@contextmanager
+def snapshot() -> Iterator[None]:
+    """Let all queries of the block see the rows of the same moment."""
+    with transaction.atomic():
+        if connection.vendor != "sqlite":
+            with connection.cursor() as cursor:
+                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        yield
 
 
 def _moved_all_times(span: timedelta) -> bool:

@@ -9,20 +9,23 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from math import ceil
 from random import Random
 
 import psycopg
 import pymysql
 from django.db import connection
 
+from tests.support.retries import Faults
 from webhooks_app.models import Webhook
+from webhooks_app.models.limits import most_in_flight
 from webhooks_app.operations.actors import PROJECT
 from webhooks_app.operations.registration import update_webhook
 from webhooks_app.operations.rotation import rotate_secret
 
 from .choices import ALL_CHOICES, has_all
 from .choices import TEMPERS as CHOOSING
-from .lab import Lab
+from .lab import SETTINGS, Lab, path_of
 from .servers import FolderBroker, MariadbDatabase, PostgresqlDatabase, Restartable
 
 DatabaseServer = PostgresqlDatabase | MariadbDatabase
@@ -44,12 +47,37 @@ TEMPERS = (
 )
 
 
+EVENTS_PER_SECOND = 2
+
+
 def add_webhooks(lab: Lab, *, with_choices: bool) -> None:
     """Create a webhook for each temper, and, on request, webhooks that have made all choices."""
     for temper in TEMPERS:
-        lab.webhook(temper)
+        lab.webhook(temper, max_in_flight=_default_limit(temper))
     for temper in CHOOSING if with_choices else ():
         lab.webhook(temper, **ALL_CHOICES)
+
+
+def least_in_flight(temper: str) -> int:
+    """Return the number of requests at once with which a receiver can keep up with the events, faults included.
+
+    A receiver that cannot would have deliveries in progress long after the last fault.
+    """
+    name, _, argument = temper.partition("-")
+    attempts = len(Faults.delays_seconds) + 1
+    requests_with_notices = 2 * attempts - 1
+    seconds = {"hangs": requests_with_notices * SETTINGS["WEBHOOKS_TIMEOUT_SECONDS"], "slow": float(argument or 1)}
+    return max(1, ceil(SPARE * EVENTS_PER_SECOND * seconds.get(name, 0)))
+
+
+def _default_limit(temper: str) -> int | None:
+    """Return None, the default of all webhooks, if it suffices."""
+    least = least_in_flight(temper)
+    return least if least > most_in_flight() else None
+
+
+SPARE = 2
+"""Workers and servers may be away for half of the time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,10 +211,11 @@ def webhook_changed(lab: Lab, dice: Random) -> None:
     """Change the limits and the secret of a webhook. Requests in flight continue."""
     connection.close()  # The database may have been unavailable since the last query.
     webhook = Webhook.objects.get(pk=dice.choice(lab.webhooks).pk)
-    # Sequential timeouts would make the waiting deliveries appear stuck.
-    least = 8 if "/hangs/" in webhook.url else 1
-    limits = {"max_in_flight": dice.choice([None, least, 8]), "rate_limit": dice.choice([None, 20.0])}
-    update_webhook(webhook, actor=PROJECT, **limits)
+    temper = path_of(webhook).split("/")[1]
+    least = least_in_flight(temper)
+    limits = [_default_limit(temper), least, max(8, least)]
+    changes = {"max_in_flight": dice.choice(limits), "rate_limit": dice.choice([None, 20.0])}
+    update_webhook(webhook, actor=PROJECT, **changes)
     rotate_secret(webhook, actor=PROJECT)
     if has_all(webhook):
         rotate_secret(webhook, scheme="standard-ed25519", actor=PROJECT)

@@ -1,4 +1,8 @@
-"""Inject random faults for a given time, and show the growing counts."""
+"""Inject random faults for a given time, show the growing counts, and judge the evidence.
+
+The exit code is 0 if nothing is broken, 1 if a guarantee is, and 3 if the run cannot be judged: a server does not
+start, or deliveries are still in progress long after the last fault.
+"""
 
 from __future__ import annotations
 
@@ -9,43 +13,57 @@ import secrets
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import django
+import pytest
 
+from .invariants import Verdict, count, judge, not_judged
 from .reporting import row_of, table
-from .servers import BROKERS, DATABASES
+from .servers import BROKERS, DATABASES, BaseBroker, BaseDatabase
 
 if TYPE_CHECKING:
     from .lab import Lab
 
-EVENTS_PER_SECOND = 2
+SPARE_SECONDS = 200
+"""Time for the last deliveries after the last fault, added to the duration of the faults: receivers may be behind."""
 
 
 def main(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     seed = secrets.randbelow(1_000_000) if options.seed is None else options.seed
     _say(f"{options.minutes:g} minutes on {options.database} with {options.broker}, --seed {seed}")
-    database, broker = DATABASES[options.database](), BROKERS[options.broker]()
     try:
+        verdict = _run(options, seed)
+    except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001 (of anything around the app)
+        traceback.print_exc()
+        verdict = not_judged(f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}")
+    _say(verdict.sentence)
+    return verdict.exit_code
+
+
+def _run(options: argparse.Namespace, seed: int) -> Verdict:
+    with ExitStack() as stack:
+        database: BaseDatabase = stack.enter_context(closing(DATABASES[options.database]()))
+        broker: BaseBroker = stack.enter_context(closing(BROKERS[options.broker]()))
         os.environ["DJANGO_SETTINGS_MODULE"] = "tests.settings"
         os.environ["TEST_DATABASE_URL"] = database.new()
         django.setup()
         from .lab import Lab, migrate
 
         migrate(database)
-        with tempfile.TemporaryDirectory(prefix="soak-") as directory, Lab(database, broker, Path(directory)) as lab:
-            return _soak(lab, options.minutes * 60, seed, with_choices=options.choices)
-    finally:
-        broker.close()
-        database.close()
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="soak-")))
+        lab = stack.enter_context(Lab(database, broker, directory))
+        return _soak(lab, options.minutes * 60, seed, with_choices=options.choices)
 
 
-def _soak(lab: Lab, seconds: float, seed: int, *, with_choices: bool) -> int:
+def _soak(lab: Lab, seconds: float, seed: int, *, with_choices: bool) -> Verdict:
     from .choices import KEYS
-    from .schedule import add_webhooks, inject_for
+    from .schedule import EVENTS_PER_SECOND, add_webhooks, inject_for
 
     add_webhooks(lab, with_choices=with_choices)
     host = lab.start_host()
@@ -58,10 +76,22 @@ def _soak(lab: Lab, seconds: float, seed: int, *, with_choices: bool) -> int:
         _show(lab, time.monotonic() - started, number, name)
     lab.take_report(host)
     _say("Waiting until everything is final …")
-    counts = lab.settle()
+    _wait_until_over(lab, seconds + SPARE_SECONDS)
+    evidence = lab.evidence()
+    counts = count(evidence)
     _say(*table([row_of(f"soak, --seed {seed}", counts)]), *counts.details)
-    _say(f"broken: {counts.broken}" if counts.broken else "Nothing is broken.")
-    return bool(counts.broken)
+    verdict = judge(evidence)
+    if verdict.exit_code:
+        _say(lab.explain())
+    return verdict
+
+
+def _wait_until_over(lab: Lab, seconds: float) -> None:
+    from .lab import asked
+
+    deadline = time.monotonic() + seconds
+    while not asked(lab.is_over) and time.monotonic() < deadline:
+        time.sleep(0.5)
 
 
 def _show(lab: Lab, seconds: float, number: int, name: str) -> None:

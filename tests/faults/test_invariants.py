@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from .invariants import AttemptRow, DeliveryRow, Evidence, Hit, count
+from .invariants import AttemptRow, DeliveryRow, Evidence, Hit, count, judge
+from .schedule import least_in_flight
 
 NOW = 1_000_000.0
 
@@ -56,8 +57,19 @@ BROKEN = [
     pytest.param({"deliveries": ()}, {"lost": 1}, id="an event without a delivery"),
     pytest.param({"events": frozenset(), "deliveries": ()}, {"lost": 1}, id="a committed event without a row"),
     pytest.param({"subscribers": frozenset({"wh_1", "wh_2"})}, {"lost": 1}, id="one of two webhooks left out"),
-    pytest.param({"deliveries": [replace(PENDING, next_attempt_at=NOW - 61)]}, {"stuck": 1}, id="overdue"),
-    pytest.param({"deliveries": [replace(PENDING, next_attempt_at=None)]}, {"stuck": 1}, id="pending and never due"),
+    pytest.param(
+        {"now": NOW + 61, "deliveries": [replace(PENDING, next_attempt_at=NOW - 1)]}, {"stuck": 1}, id="overdue"
+    ),
+    pytest.param(
+        {"now": NOW + 61, "deliveries": [replace(PENDING, next_attempt_at=None)]},
+        {"stuck": 1},
+        id="pending and never due",
+    ),
+    pytest.param(
+        {"hits": [hit(), hit(NOW + 59, path="/other")], "now": NOW + 61, "deliveries": [replace(PENDING)]},
+        {"stuck": 1},
+        id="overdue while another receiver gets requests",
+    ),
     pytest.param({"hits": ()}, {"false_successes": 1}, id="the receiver knows nothing of it"),
     pytest.param({"hits": [hit(status=204)]}, {"false_successes": 1}, id="the receiver answered 204"),
     pytest.param({"hits": [hit(path="/other")]}, {"false_successes": 1}, id="another webhook was answered 200"),
@@ -205,3 +217,70 @@ def test_a_redelivery_is_a_new_series():
     notices = [notice(NOW, 1), notice(NOW + 42, 1, event_id="evt_3")]
 
     assert count(replace(GOOD, deliveries=[DELIVERY, again], hits=[*hits, *notices])).too_many == 0
+
+
+LATER = replace(PENDING, id="dlv_2", event_id="evt_2", next_attempt_at=NOW - 300)
+
+
+@pytest.mark.parametrize(
+    ("changes", "exit_code", "sentence"),
+    [
+        pytest.param({}, 0, "Nothing is broken.", id="all final"),
+        pytest.param({"hits": ()}, 1, "broken: false_successes 1", id="final and wrong"),
+        pytest.param(
+            {"deliveries": [DELIVERY, LATER], "now": NOW + 2, "events": frozenset({"evt_1", "evt_2"})},
+            3,
+            "Not judged: 1 deliveries are still in progress: 1 to /ok (last request 2 s ago).",
+            id="a slow receiver with many overdue events",
+        ),
+        pytest.param(
+            {"deliveries": [DELIVERY, LATER], "now": NOW + 61},
+            1,
+            "broken: stuck 1",
+            id="a receiver that gets nothing of what is due",
+        ),
+        pytest.param(
+            {"deliveries": [replace(DELIVERY, attempts=()), LATER], "now": NOW + 2},
+            1,
+            "broken: false_successes 1",
+            id="a violation beside deliveries in progress",
+        ),
+        pytest.param(
+            {"deliveries": (), "committed": frozenset(), "events": frozenset()},
+            3,
+            "Not judged: there was no delivery.",
+            id="nothing tried",
+        ),
+    ],
+)
+def test_a_run_is_judged_once_everything_is_final(changes, exit_code, sentence):
+    verdict = judge(replace(GOOD, **changes))
+
+    assert (verdict.exit_code, verdict.sentence) == (exit_code, sentence)
+
+
+@pytest.mark.parametrize(
+    "hits",
+    [
+        pytest.param([hit(), hit(NOW + 2)], id="repeated after a worker was lost, which no row says yet"),
+        pytest.param([hit(status=500), hit(NOW + 0.5)], id="a request of a lost worker, which no row says yet"),
+    ],
+)
+def test_requests_for_a_delivery_in_progress_are_not_judged(hits):
+    in_progress = replace(PENDING, next_attempt_at=NOW)
+
+    assert judge(replace(GOOD, deliveries=[in_progress], hits=hits, kills=1)).exit_code == 3
+    assert judge(replace(GOOD, deliveries=[replace(DELIVERY)], hits=hits)).exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("temper", "least"),
+    [
+        pytest.param("ok", 1, id="quick"),
+        pytest.param("fails-2", 1, id="quick and failing"),
+        pytest.param("slow-0.5", 2, id="half a second for each of two events a second, twice"),
+        pytest.param("hangs", 140, id="five seconds for each of four attempts and three notices, twice"),
+    ],
+)
+def test_receivers_can_keep_up_with_the_events(temper, least):
+    assert least_in_flight(temper) == least

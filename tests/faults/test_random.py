@@ -9,9 +9,8 @@ import sys
 import pytest
 
 from .choices import KEYS
-from .schedule import FAULTS, add_webhooks, inject_for
+from .schedule import EVENTS_PER_SECOND, FAULTS, add_webhooks, inject_for
 
-EVENTS = 40
 SECONDS = 25
 
 
@@ -29,7 +28,8 @@ def test_random_faults(lab, report, pytestconfig):
     lab.start_beat()
     lab.start_workers(2)
 
-    host.begin(EVENTS, ending="mixed", pause_seconds=SECONDS / EVENTS, until_committed=True, keys=KEYS)
+    number, pause_seconds = SECONDS * EVENTS_PER_SECOND, 1 / EVENTS_PER_SECOND
+    host.begin(number, ending="mixed", pause_seconds=pause_seconds, until_committed=True, keys=KEYS)
     for name in inject_for(SECONDS, lab, random.Random(seed)):
         sys.stdout.write(f"{name}\n")
     lab.take_report(host)
