@@ -339,3 +339,60 @@ def test_a_subclass_of_a_view_set_can_extend_the_schema():
 
     assert isinstance(MyWebhooks().schema, AutoSchema)
     assert isinstance(WebhookViewSet().schema, OperationSchema)
+
+
+def schemas_within(document, part):
+    """Yield every schema of a part of the document, with those that it refers to."""
+    todo, seen = [part], set()
+    while todo:
+        schema = todo.pop()
+        if isinstance(schema, list):
+            todo += schema
+        elif isinstance(schema, dict):
+            yield schema
+            name = str(schema.get("$ref", "")).rpartition("/")[2]
+            if name and name not in seen:
+                seen.add(name)
+                todo.append(document["components"]["schemas"][name])
+            todo += [value for key, value in schema.items() if key not in ("example", "examples")]
+
+
+def test_answers_have_no_closed_set_of_values(document):
+    answers = [operation["responses"] for *_, operation in operations(document)]
+
+    schemas = list(schemas_within(document, answers))
+    closed = [schema for schema in schemas if "enum" in schema or "const" in schema]
+    open_sets = [schema for schema in schemas if "x-extensible-enum" in schema]
+
+    assert closed == []
+    assert len(open_sets) > 20
+    for schema in open_sets:
+        assert "string" in schema["type"]
+        assert [value for value in schema["x-extensible-enum"] if f"`{value}`" not in schema["description"]] == []
+
+
+def test_requests_have_closed_sets_of_values(document):
+    requests = [
+        [operation.get("requestBody", {}), operation.get("parameters", [])] for *_, operation in operations(document)
+    ]
+
+    schemas = list(schemas_within(document, requests))
+
+    assert [schema for schema in schemas if "x-extensible-enum" in schema] == []
+    assert sum("enum" in schema for schema in schemas) > 10
+
+
+def test_an_answer_with_a_value_of_a_later_version_fits(document):
+    content = document["paths"]["/v1/deliveries/{delivery_id}"]["get"]["responses"]["200"]["content"]
+    (example,) = content["application/json"]["examples"].values()
+    delivery = example["value"]
+    later = {**delivery, "state": "postponed", "attempts": [{**delivery["attempts"][0], "result": "quota_exceeded"}]}
+
+    validator(document, content["application/json"]["schema"]).validate(later)
+
+
+def test_a_known_value_is_described_in_words(document):
+    result = document["components"]["schemas"]["Attempt"]["properties"]["result"]
+
+    assert "`timeout`, " in result["description"]
+    assert "`dns_error` (name not resolved)" in result["description"]

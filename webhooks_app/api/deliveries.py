@@ -25,6 +25,7 @@ from ..reasons import ReasonText
 from .base import ApiViewSet, Operation
 from .fields import (
     BodySerializer,
+    KnownField,
     MomentField,
     ReasonCodeField,
     ShortListField,
@@ -42,9 +43,7 @@ _UNLESS_PROBED = "Empty for tests and verifications."
 
 
 class HoldSerializer(serializers.Serializer[Hold]):
-    reason = serializers.ChoiceField(
-        choices=[(reason.value, reason.label) for reason in HoldReason if reason not in SILENT]
-    )
+    reason = KnownField(choices=[(reason.value, reason.label) for reason in HoldReason if reason not in SILENT])
     since = MomentField(allow_null=True, help_text="Time of the claim, of its expiry, or of the start of the pause.")
     until = MomentField(
         allow_null=True,
@@ -84,8 +83,8 @@ class DeliverySerializer(serializers.Serializer[Delivery]):
     webhook_id = serializers.CharField()
     event_id = serializers.CharField(allow_null=True, help_text="Null for a verification, which is not an event.")
     event_type = serializers.CharField()
-    kind = serializers.ChoiceField(choices=Delivery.Kind.choices)
-    state = serializers.ChoiceField(choices=Delivery.State.choices)
+    kind = KnownField(choices=Delivery.Kind.choices)
+    state = KnownField(choices=Delivery.State.choices)
     state_reason = serializers.CharField()
     attempt_count = serializers.IntegerField()
     max_attempts = serializers.IntegerField()
@@ -108,7 +107,7 @@ class DeliverySerializer(serializers.Serializer[Delivery]):
         source="redelivery_of_id", allow_null=True, help_text="The first delivery of the event, if this is another one."
     )
     replay_id = serializers.CharField(allow_null=True, help_text="The replay that queued it, if any.")
-    purpose = serializers.ChoiceField(
+    purpose = KnownField(
         choices=Delivery.Purpose.choices,
         allow_null=True,
         help_text="`recovery` for a recovery attempt: a missed event, sent again with a single request to see whether "
@@ -119,7 +118,7 @@ class DeliverySerializer(serializers.Serializer[Delivery]):
 class AttemptSerializer(serializers.Serializer[DeliveryAttempt]):
     id = serializers.CharField()
     number = serializers.IntegerField()
-    result = serializers.ChoiceField(
+    result = KnownField(
         choices=RESULTS,
         help_text="`unreachable` for every attempt to an unverified webhook whose URL could not be reached.",
     )

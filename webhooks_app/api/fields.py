@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Any, ClassVar, TypeVar
 
 from django.utils.dateparse import parse_datetime
+from django.utils.functional import lazy
 from rest_framework import serializers
 
 from ..conf import known_policies, known_signatures
@@ -142,6 +143,24 @@ class OptionField(serializers.ChoiceField):
         if not isinstance(data, str) or data not in self.choice_strings_to_values:
             self.fail("invalid_choice", input=str(data)[:MAX_QUOTED_NAME])
         return super().to_internal_value(data)
+
+
+class KnownField(serializers.ChoiceField):
+    """A value of an answer. The schema names the known values, and permits those that later versions add."""
+
+    def __init__(self, choices: Any, *, help_text: str = "", **options: Any) -> None:
+        super().__init__(choices, **options)
+        self.help_text = lazy(self._describe, str)(help_text)
+
+    def _describe(self, help_text: str) -> str:
+        known = ", ".join(_in_words(value, str(label)) for value, label in self.choices.items())
+        return f"{help_text} Known values: {known}.".strip()
+
+
+def _in_words(value: str, label: str) -> str:
+    """Return a value with its meaning, unless both are the same words."""
+    is_same = label.casefold() == value.replace("_", " ").replace(".", " ")
+    return f"`{value}`" if is_same else f"`{value}` ({label.removesuffix('.')})"
 
 
 class EventTypeField(TextField):

@@ -83,7 +83,8 @@ DESCRIPTION = """Register webhooks, send test events and read the delivery log.
 
 Errors are problem documents (RFC 9457). Strings and parameters with NUL or a lone surrogate are refused with 400.
 Lists are paginated, newest first: follow `next`. New fields may be added to records and to event data at any time;
-ignore the fields that you do not know."""
+ignore the fields that you do not know. States, results, reasons and other fields of answers with known values
+(`x-extensible-enum`) may get new ones: accept every string there. Requests accept only the documented values."""
 
 SETTINGS: dict[str, Any] = {
     "OAS_VERSION": "3.1.0",
@@ -294,6 +295,13 @@ class TextFieldSchema(OpenApiSerializerFieldExtension):
         least = {} if self.target.allow_blank or "minLength" in schema else {"minLength": 1}
         # drf-spectacular adds null again to the schema of an extension.
         return {**schema, "type": "string", **least, **self.target.schema_extras()}
+
+
+class KnownFieldSchema(OpenApiSerializerFieldExtension):
+    target_class = "webhooks_app.api.fields.KnownField"
+
+    def map_serializer_field(self, auto_schema: Any, direction: Any) -> dict[str, Any]:
+        return {"type": "string", "x-extensible-enum": list(self.target.choices)}
 
 
 class FilterFieldSchema(OpenApiSerializerFieldExtension):

@@ -22,6 +22,7 @@ from .base import ApiViewSet, Operation
 from .fields import (
     BodySerializer,
     EventTypeField,
+    KnownField,
     MomentField,
     MomentInputField,
     RateField,
@@ -36,17 +37,8 @@ __all__ = ["ReplayViewSet"]
 class OutcomeField(TextField):
     """An outcome of events. The operation checks all outcomes of a list at once."""
 
-    component = "ReplayOutcome"
-
     def schema_extras(self) -> dict[str, Any]:
         return {"enum": list(Replay.Outcome.values)}
-
-
-class StateField(TextField):
-    component = "ReplayState"
-
-    def schema_extras(self) -> dict[str, Any]:
-        return {"enum": list(Replay.State.values)}
 
 
 class NewReplaySerializer(BodySerializer[Replay]):
@@ -93,13 +85,14 @@ class SampleSerializer(serializers.Serializer[Any]):
     event_id = serializers.CharField()
     type = serializers.CharField()
     created = serializers.CharField()
-    state = OutcomeField()
+    state = KnownField(choices=Replay.Outcome.choices)
 
 
 class ReplaySerializer(serializers.Serializer[Replay]):
     id = serializers.CharField()
     webhook_id = serializers.CharField()
-    state = StateField(
+    state = KnownField(
+        choices=Replay.State.choices,
         help_text="`counting`, then `ready`, or `done` without events; nothing is sent before the start. `stopped` if "
         "its webhook was stopped.",
     )
@@ -112,7 +105,7 @@ class ReplaySerializer(serializers.Serializer[Replay]):
         source="event_types",
         help_text="Empty for all subscribed types.",
     )
-    states = serializers.ListField(child=OutcomeField())
+    states = serializers.ListField(child=KnownField(choices=Replay.Outcome.choices))
     rate = serializers.FloatField(allow_null=True)
     matched = serializers.IntegerField(help_text="Number of events found by counting.")
     queued = serializers.IntegerField(help_text="Number of events queued so far.")

@@ -32,6 +32,7 @@ from .fields import (
     FlagField,
     HeadersField,
     KeySchemeField,
+    KnownField,
     MomentField,
     MomentInputField,
     OptionField,
@@ -62,9 +63,8 @@ class PublicKeySerializer(serializers.Serializer[Any]):
 class HealthSerializer(serializers.Serializer[Any]):
     """The health of a webhook, which a list has read for all of its webhooks."""
 
-    state = serializers.CharField(
-        source="standing",
-        help_text=f"What the receiver does now, by its requests: {', '.join(f'`{each}`' for each in Standing.values)}.",
+    state = KnownField(
+        choices=Standing.choices, source="standing", help_text="What the receiver does now, by its requests."
     )
     text = serializers.CharField(help_text="The state in a sentence; empty if there is nothing to say.")
     since = MomentField(allow_null=True, help_text="Start of the failure, the pause or the delay; null for others.")
@@ -107,7 +107,7 @@ class WebhookSerializer(serializers.Serializer[Webhook]):
         "that. Null without one."
     )
     events = serializers.ListField(child=serializers.CharField(), source="event_types")
-    status = serializers.ChoiceField(
+    status = KnownField(
         choices=Webhook.Status.choices,
         help_text="Only `active` webhooks receive events; `pending` ones are unverified.",
     )
@@ -140,9 +140,9 @@ class WebhookSerializer(serializers.Serializer[Webhook]):
         child=serializers.CharField(), help_text="The webhook's own headers by name, with redacted values."
     )
     retry_policy = serializers.CharField()
-    accepted_statuses = serializers.ChoiceField(choices=Webhook.AcceptedStatuses.choices)
-    order = serializers.ChoiceField(choices=Order.choices)
-    recovery = serializers.ChoiceField(choices=Recovery.choices)
+    accepted_statuses = KnownField(choices=Webhook.AcceptedStatuses.choices)
+    order = KnownField(choices=Order.choices)
+    recovery = KnownField(choices=Recovery.choices)
     public_keys = PublicKeySerializer(
         many=True, help_text="Keys that verify asymmetric signatures; two per scheme during a rotation."
     )
@@ -221,7 +221,7 @@ class OfferSerializer(serializers.Serializer[Any]):
 
 
 class MailsSerializer(serializers.Serializer[Any]):
-    mails = serializers.ChoiceField(
+    mails = KnownField(
         choices=MailPreference.Mails.choices,
         help_text="How often you get mails about failing webhooks: `at_once` as a mail each, `daily` as a summary, or "
         "`none`.",
@@ -230,8 +230,8 @@ class MailsSerializer(serializers.Serializer[Any]):
 
 class AuditEntrySerializer(serializers.Serializer[AuditEntry]):
     id = serializers.CharField()
-    action = serializers.ChoiceField(choices=Action.choices)
-    via = serializers.ChoiceField(choices=Via.choices, help_text="The interface that was used.")
+    action = KnownField(choices=Action.choices)
+    via = KnownField(choices=Via.choices, help_text="The interface that was used.")
     by = serializers.SerializerMethodField(
         help_text="The account, or the beginning of its API key; empty for staff, the service and other accounts."
     )
@@ -453,7 +453,7 @@ class TriedFilterSerializer(serializers.Serializer[Any]):
 class DecisionSerializer(serializers.Serializer[Decision]):
     webhook_id = serializers.CharField(source="webhook.pk")
     sent = serializers.BooleanField(source="is_sent")
-    reason = serializers.ChoiceField(choices=REPORTED, help_text="The reason at the time of the event.")
+    reason = KnownField(choices=REPORTED, help_text="The reason at the time of the event.")
     detail = serializers.SerializerMethodField(
         help_text="For `filtered`: the condition that the data did not satisfy; empty without the scope "
         "`webhooks:read`."
