@@ -224,7 +224,7 @@ def test_an_axis_ends_at_a_round_number(most: float, end: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("finished", "labels"), [(1, ["0", "1", "2"]), (4, ["0", "2", "4"]), (3000, ["0", "2,000", "4,000"])]
+    ("finished", "labels"), [(1, ["0", "1"]), (4, ["0", "2", "4"]), (3000, ["0", "2,000", "4,000"])]
 )
 def test_an_axis_of_counts_is_labelled_with_whole_numbers(finished: int, labels: list[str]) -> None:
     point = Point(start=datetime(2026, 3, 5, tzinfo=UTC), counters=Counters({"succeeded_later": finished}))
@@ -232,6 +232,24 @@ def test_an_axis_of_counts_is_labelled_with_whole_numbers(finished: int, labels:
     frame, _ = charts.outcomes(Series(points=[point], step_seconds=60), Window.HOUR)
 
     assert [tick.label for tick in frame.values] == labels
+
+
+@pytest.mark.parametrize(
+    ("succeeded", "given_up", "labels"),
+    [(4, 1, ["2", "0", "2", "4"]), (0, 3, ["4", "2", "0", "2"]), (1, 9, ["10", "5", "0", "5"])],
+    ids=["few", "only", "most"],
+)
+def test_what_was_given_up_is_below_the_axis(succeeded: int, given_up: int, labels: list[str]) -> None:
+    counters = Counters({"succeeded_at_once": succeeded, "given_up": given_up})
+    point = Point(start=datetime(2026, 3, 5, tzinfo=UTC), counters=counters)
+
+    frame, shapes = charts.outcomes(Series(points=[point], step_seconds=60), Window.HOUR)
+
+    starts = {shape.name: float(shape.path.split()[1].partition("V")[0]) for shape in shapes}
+    ends = {shape.name: float(shape.path.partition("V")[2]) for shape in shapes}
+    assert [tick.label for tick in frame.values] == labels
+    assert set(starts.values()) == {frame.zero}
+    assert ends.get("succeeded_at_once", 0) < frame.zero < ends["given_up"] <= frame.floor
 
 
 @pytest.mark.parametrize(

@@ -129,12 +129,17 @@ CUT_OFF = """
         if (["hidden", "clip"].includes(overflow) || (["auto", "scroll"].includes(overflow) && !isMeantToScroll))
             say(element, element.scrollWidth, element.clientWidth);
     }
+    for (const text of document.querySelectorAll("[class*=webhooks-] svg text")) {
+        const box = text.getBoundingClientRect(), room = text.ownerSVGElement.getBoundingClientRect();
+        if (box.left < room.left - 1 || box.right > room.right + 1)
+            found.push(`"${text.textContent}" of a chart is cut off`);
+    }
     return found;
 }
 """
 """Elements that cut their content off at the side without an ellipsis, except fields, code and the themes' sidebars.
 
-Charts, and tables whose rows are not stacked, may scroll on narrow screens."""
+Charts, and tables whose rows are not stacked, may scroll on narrow screens. No label of a chart may reach beyond it."""
 
 
 def overflow(page: Page, *, narrow: int = NARROW) -> list[str]:

@@ -206,6 +206,15 @@ def test_clipped_text_is_found(browser: Browser, style: str) -> None:
     assert found.endswith(" room for 100")
 
 
+@pytest.mark.parametrize(("anchor", "number"), [("middle", 1), ("end", 0)])
+def test_a_label_that_a_chart_cuts_off_is_found(browser: Browser, anchor: str, number: int) -> None:
+    tab = browser.new_page()
+    label = f"<text x='100' y='10' text-anchor='{anchor}'>28 Nov</text>"
+    tab.set_content(f"<div class='webhooks-overview'><svg width='100' height='20'>{label}</svg></div>")
+
+    assert len(overflow(tab)) == number
+
+
 @pytest.mark.parametrize(("width", "number"), [(390, 0), (1440, 1)])
 def test_tables_may_scroll_only_on_narrow_screens(browser: Browser, width: int, number: int) -> None:
     tab = browser.new_page(viewport={"width": width, "height": 800})

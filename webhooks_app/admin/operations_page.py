@@ -105,7 +105,7 @@ def _drawn(as_of: datetime, minutes: Mapping[datetime, int]) -> tuple[charts.Fra
     starts = [first + number * MINUTE for number in range(MINUTES + 1)]
     points = [Point(start=start, counters=Counters({OUTCOMES[0]: minutes.get(start, 0)})) for start in starts]
     frame, shapes = charts.outcomes(Series(points=points, step_seconds=60), Window.HOUR)
-    return frame, [charts.Shape("due", shape.path) for shape in shapes]
+    return frame, [shape._replace(name="due") for shape in shapes]
 
 
 def disabled_soon(using: str) -> Disablings:

@@ -107,7 +107,7 @@ def sparkline(series: Series) -> SafeString:
         "succeeded": total.succeeded,
         "given_up": total.given_up,
     }
-    shapes = format_html_join("", '<path class="{}" d="{}"/>', charts.sparkline(series))
+    shapes = format_html_join("", '<path class="{}" d="{}" stroke-width="{}"/>', charts.sparkline(series))
     return format_html(
         '<svg class="webhooks-course" viewBox="0 0 {} {}" role="img" aria-label="{}"><title>{}</title>{}</svg>',
         charts.SPARK_WIDTH,

@@ -27,7 +27,9 @@ from .display import grouped
 
 WIDTH, HEIGHT = 640, 180
 SPARK_WIDTH, SPARK_HEIGHT = 96, 24
-LEFT, TOP, RIGHT, BOTTOM = 64, 10, 8, 24
+TOP, RIGHT, BOTTOM = 10, 8, 24
+CHARACTER = 10
+"""Greatest width of a digit of the axis, whose text is larger on narrow screens."""
 MAX_BARS = 30
 """Most bars with a link: more would be too narrow to click, and too many for the Tab key."""
 GAP = 0.2
@@ -49,6 +51,9 @@ SHADES = 5
 DATE, TO_THE_MINUTE = "Y-m-d", "Y-m-d H:i"
 """Formats of days and steps, the same in every language, as those of all times."""
 
+DAY_AND_MONTH = "j M"
+"""Format of the days on an axis, which has no room for the year."""
+
 TIME_FORMATS = {Window.HOUR: "H:i", Window.DAY: "H:i"}
 """Format of a step's label; windows longer than a day show the date."""
 
@@ -66,6 +71,8 @@ IS_LABELLED: Mapping[Window, Callable[[datetime, datetime], bool]] = {
 class Tick:
     at: float
     label: str
+    is_last: bool = False
+    """True if the label is so close to the right edge that it has to end there."""
 
 
 class Shape(NamedTuple):
@@ -73,6 +80,9 @@ class Shape(NamedTuple):
 
     name: str
     path: str
+    """A vertical line for each bar."""
+    width: float
+    """Width of the lines."""
 
 
 class Bar(NamedTuple):
@@ -118,9 +128,11 @@ class Frame:
 
     times: Sequence[Tick]
     values: Sequence[Tick]
+    left: int
+    zero: float
+    """Height of the axis: what was given up is drawn below it."""
     width: int = WIDTH
     height: int = HEIGHT
-    left: int = LEFT
     right: int = WIDTH - RIGHT
     floor: int = HEIGHT - BOTTOM
 
@@ -153,7 +165,7 @@ def shown(series: Series, window: Window, url: ListUrl) -> dict[str, Any]:
     return {
         "outcomes_frame": outcomes_frame,
         "shapes": shapes,
-        "bars": list(_bars(series, window, url)),
+        "bars": list(_bars(series, outcomes_frame, url)),
         "times_frame": times_frame,
         "lines": lines,
         "steps": list(_steps(series, window, measured)),
@@ -161,17 +173,27 @@ def shown(series: Series, window: Window, url: ListUrl) -> dict[str, Any]:
 
 
 def outcomes(series: Series, window: Window) -> tuple[Frame, Sequence[Shape]]:
-    """Return a stacked bar for each step: succeeded at once, succeeded after retries, given up."""
-    most = ceiling(max(point.counters.finished for point in series.points))
-    frame = _frame(series, window, most)
-    unit = (frame.floor - TOP) / most
-    return frame, _stacked(series, left=frame.left, right=frame.right, floor=frame.floor, unit=unit)
+    """Return a stacked bar for each step: succeeded at once and after retries, and given up below the axis."""
+    above, below = _highest(series)
+    half = ceiling(max(above, below)) / 2
+    up, down = max(1, math.ceil(above / half)), math.ceil(below / half)
+    unit = (HEIGHT - BOTTOM - TOP) / (up + down) / half
+    marks = {_round(TOP + (up - number) * half * unit): abs(number) * half for number in range(-down, up + 1)}
+    frame = _frame(series, window, marks, zero=TOP + up * half * unit)
+    return frame, _stacked(series, left=frame.left, right=frame.right, zero=frame.zero, unit=unit)
 
 
-def _bars(series: Series, window: Window, url: ListUrl) -> Iterator[Bar]:
+def _highest(series: Series) -> tuple[int, int]:
+    """Return the most deliveries that succeeded, and the most that were given up, in one step."""
+    found = [point.counters for point in series.points]
+    return max(each.succeeded for each in found), max(each.given_up for each in found)
+
+
+def _bars(series: Series, frame: Frame, url: ListUrl) -> Iterator[Bar]:
     """Yield the links of the bars with finished deliveries. They lead to just these deliveries."""
     number = len(series.points)
-    width, step, every = (WIDTH - RIGHT - LEFT) / number, timedelta(seconds=series.step_seconds), -(-number // MAX_BARS)
+    step, every = timedelta(seconds=series.step_seconds), -(-number // MAX_BARS)
+    width = (frame.right - frame.left) / number
     for first in range(0, number, every):
         points = series.points[first : first + every]
         succeeded = sum(point.counters.succeeded for point in points)
@@ -189,27 +211,27 @@ def _bars(series: Series, window: Window, url: ListUrl) -> Iterator[Bar]:
         # No delivery is finished before its creation: the list begins at the end of the bar.
         times = {"finished_after": since, "finished_before": until, "created_before": until}
         listed = url(**times, kind=Delivery.Kind.EVENT, state=Delivery.COMPLETED)
-        yield Bar(_round(LEFT + first * width), _round(len(points) * width), listed, label)
+        yield Bar(_round(frame.left + first * width), _round(len(points) * width), listed, label)
 
 
 def sparkline(series: Series) -> Sequence[Shape]:
-    """Return the outcomes as a chart without axes, scaled to the highest bar."""
-    unit = SPARK_HEIGHT / max(1, *(point.counters.finished for point in series.points))
-    return _stacked(series, left=0, right=SPARK_WIDTH, floor=SPARK_HEIGHT, unit=unit)
+    """Return the outcomes as a chart without axes, scaled to the highest bars."""
+    above, below = _highest(series)
+    unit = SPARK_HEIGHT / max(1, above + below)
+    return _stacked(series, left=0, right=SPARK_WIDTH, zero=above * unit, unit=unit)
 
 
-def _stacked(series: Series, *, left: float, right: float, floor: float, unit: float) -> Sequence[Shape]:
-    """Return the outcomes of each step as stacked bars."""
+def _stacked(series: Series, *, left: float, right: float, zero: float, unit: float) -> Sequence[Shape]:
+    """Return the outcomes of each step as bars: successes on the axis, and what was given up below it."""
     step = (right - left) / len(series.points)
-    width = _round(step * (1 - GAP))
     parts: dict[str, list[str]] = {name: [] for name in OUTCOMES}
     for number, point in enumerate(series.points):
-        x, y = _round(left + (number + GAP / 2) * step), floor
+        x, y = _round(left + (number + 0.5) * step), zero
         for name in OUTCOMES:
             if height := point.counters[name] * unit:
-                y -= height
-                parts[name].append(f"M{x} {_round(y)}h{width}v{_round(height)}h-{width}z")
-    return [Shape(name, "".join(drawn)) for name, drawn in parts.items() if drawn]
+                start, y = (zero, zero + height) if name == "given_up" else (y, y - height)
+                parts[name].append(f"M{x} {_round(start)}V{_round(y)}")
+    return [Shape(name, "".join(drawn), _round(step * (1 - GAP))) for name, drawn in parts.items() if drawn]
 
 
 def percentiles(series: Series) -> Percentiles:
@@ -221,7 +243,9 @@ def percentiles(series: Series) -> Percentiles:
 def response_times(series: Series, window: Window, measured: Percentiles) -> tuple[Frame, Sequence[Line]]:
     """Return a line for each percentile, in milliseconds; none if no receiver answered."""
     most = ceiling(max((value for line in measured.values() for value in line if value is not None), default=0))
-    frame = _frame(series, window, most)
+    floor = HEIGHT - BOTTOM
+    marks = {_round(floor - share * (floor - TOP)): share * most for share in (0, 0.5, 1)}
+    frame = _frame(series, window, marks, zero=floor)
     step = (frame.right - frame.left) / len(series.points)
     lines = []
     for name, line in measured.items():
@@ -294,23 +318,23 @@ def ceiling(most: float) -> float:
     return next(float(power * factor) for factor in (1, 2, 4, 10) if power * factor >= most)
 
 
-def _frame(series: Series, window: Window, most: float) -> Frame:
-    points = series.points
-    step = (WIDTH - RIGHT - LEFT) / len(points)
-    starts = [timezone.localtime(point.start) for point in points]
+def _frame(series: Series, window: Window, marks: Mapping[float, float], *, zero: float) -> Frame:
+    """Return the axes with a value at each of these heights."""
+    values = [Tick(at=at, label=grouped(value)) for at, value in marks.items()]
+    left = CHARACTER * (1 + max(len(tick.label) for tick in values))
+    step = (WIDTH - RIGHT - left) / len(series.points)
+    starts = [timezone.localtime(point.start) for point in series.points]
     middle = 0.5 if window is Window.MONTH else 0  # a bar of a day has its date below it, others begin at a time
     times = [
-        Tick(at=_round(LEFT + (number + middle) * step), label=_label(start, window))
+        _tick(left + (number + middle) * step, formats.date_format(start, TIME_FORMATS.get(window, DAY_AND_MONTH)))
         for number, start in enumerate(starts)
         if IS_LABELLED[window](start, starts[-1])
     ]
-    floor = HEIGHT - BOTTOM
-    values = [Tick(at=_round(floor - share * (floor - TOP)), label=grouped(share * most)) for share in (0, 0.5, 1)]
-    return Frame(times=times, values=values)
+    return Frame(times=times, values=values, left=left, zero=_round(zero))
 
 
-def _label(start: datetime, window: Window) -> str:
-    return formats.date_format(start, TIME_FORMATS.get(window, DATE))
+def _tick(at: float, label: str) -> Tick:
+    return Tick(at=_round(at), label=label, is_last=at + len(label) * CHARACTER / 2 > WIDTH)
 
 
 def _round(value: float) -> float:
