@@ -129,7 +129,7 @@ CUT_OFF = """
         if (["hidden", "clip"].includes(overflow) || (["auto", "scroll"].includes(overflow) && !isMeantToScroll))
             say(element, element.scrollWidth, element.clientWidth);
     }
-    for (const text of document.querySelectorAll("[class*=webhooks-] svg text")) {
+    for (const text of document.querySelectorAll("svg text")) {
         const box = text.getBoundingClientRect(), room = text.ownerSVGElement.getBoundingClientRect();
         if (box.left < room.left - 1 || box.right > room.right + 1)
             found.push(`"${text.textContent}" of a chart is cut off`);

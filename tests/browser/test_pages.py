@@ -210,7 +210,7 @@ def test_clipped_text_is_found(browser: Browser, style: str) -> None:
 def test_a_label_that_a_chart_cuts_off_is_found(browser: Browser, anchor: str, number: int) -> None:
     tab = browser.new_page()
     label = f"<text x='100' y='10' text-anchor='{anchor}'>28 Nov</text>"
-    tab.set_content(f"<div class='webhooks-overview'><svg width='100' height='20'>{label}</svg></div>")
+    tab.set_content(f"<svg width='100' height='20'>{label}</svg>")
 
     assert len(overflow(tab)) == number
 
