@@ -119,6 +119,13 @@ def test_an_event_has_the_timeline_of_the_accounts_own_webhooks(amina: Customer)
     assert "of-the-platform" not in page.content.decode()
 
 
+def test_each_event_says_how_many_of_its_webhooks_got_it(amina: Customer) -> None:
+    Delivery.objects.create(webhook=make_webhook(amina.user), event=amina.event, state="succeeded")
+    Delivery.objects.create(webhook=make_webhook(None), event=amina.event, state="succeeded")
+
+    assert "1 of 2 delivered, 1 given up" in text(amina.get("events"))
+
+
 def test_events_are_found_by_type_and_reference(amina: Customer) -> None:
     EventReference.objects.create(value="order_1", event=amina.event)
 
@@ -261,11 +268,12 @@ def test_events_of_hidden_types_are_on_no_page(amina: Customer, settings: Any) -
     assert amina.get("event", other.pk).status_code == 200
 
 
-def test_deliveries_are_found_by_the_answer_to_the_last_attempt(amina: Customer) -> None:
+def test_deliveries_are_found_by_the_answer_to_an_attempt(amina: Customer) -> None:
     emit_one(amina.user)
-    late = Delivery.objects.create(
-        webhook=amina.webhook, event=amina.event, state="given_up", attempt_count=1, last_result="timeout"
-    )
+    facts = {"state": "given_up", "attempt_count": 1, "last_result": "timeout"}
+    late = Delivery.objects.create(webhook=amina.webhook, event=amina.event, **facts)
+    attempt = {"number": 1, "result": "timeout", "started_at": NOON, "url": amina.webhook.url}
+    DeliveryAttempt.objects.create(delivery=late, **attempt)
 
     assert listed(amina, answer="503") == listed(amina, answer="5xx") == [amina.delivery.pk]
     assert listed(amina, answer="4xx") == []

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from django.contrib import admin
@@ -13,16 +10,15 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..event_types import registry
 from ..models import Delivery, Event, IdempotencyKey
-from ..models.keyset import HORIZON
 from ..operations.actors import StaffMember
 from ..owners import hidden_types
 from ..pages.display import PARTS_OF_TYPE, breakable, coloured, delivery_rows, moment, pretty_json
 from ..pages.lists import EVENTS
+from ..pages.recipients import Recipients, recipients_of
 from ..pages.timeline import by_id, deliveries_read, timeline_of
 from ..routing.report import Decision, decide
 from .change_list import KeysetChangeList
@@ -33,8 +29,6 @@ from .owned import ReadOnlyAdmin, actor_of, manages_all, own_rows
 
 MAX_RECIPIENTS = 50
 
-State = Delivery.State
-BEST_FIRST = (State.SUCCEEDED, State.PENDING, State.CANCELLED, State.GIVEN_UP)
 OPTIONAL = ("references", "idempotency_key", "ordering_key")
 
 
@@ -44,54 +38,6 @@ class DecisionRow(NamedTuple):
     decision: Decision
     webhook_url: str
     delivery_url: str
-
-
-@dataclass(kw_only=True, slots=True)
-class Recipients:
-    """The webhooks to which an event has deliveries, each with its best state: a redelivery may have succeeded."""
-
-    states: dict[str, str] = field(default_factory=dict)
-    has_more: bool = False
-
-    def add(self, webhook_id: str, state: str) -> None:
-        self.states[webhook_id] = min(self.states.get(webhook_id, state), state, key=BEST_FIRST.index)
-
-    @property
-    def count(self) -> int:
-        return len(self.states)
-
-    @property
-    def succeeded(self) -> int:
-        return sum(state == State.SUCCEEDED for state in self.states.values())
-
-    @property
-    def state(self) -> str:
-        """The worst of the states."""
-        return max(self.states.values(), key=BEST_FIRST.index)
-
-    @property
-    def in_words(self) -> str:
-        """The number of the succeeded deliveries, and those of the others by state."""
-        text = (
-            gettext("%(done)d of more than %(all)d delivered")
-            if self.has_more
-            else gettext("%(done)d of %(all)d delivered")
-        )
-        numbers = Counter(State(state) for state in self.states.values())
-        others = [f"{numbers[state]} {state.label}" for state in BEST_FIRST[1:] if numbers[state]]
-        return ", ".join([text % {"done": self.succeeded, "all": self.count}, *others])
-
-
-def recipients_of(deliveries: QuerySet[Any], event_ids: Sequence[str]) -> dict[str, Recipients]:
-    """Return the recipients by event, with one query. Events that are beyond its limit are left out."""
-    found: dict[str, Recipients] = {}
-    rows = deliveries.filter(event__in=event_ids).order_by("-event_id")
-    listed = list(rows.values_list("event_id", "webhook_id", "state")[:HORIZON])
-    for event_id, webhook_id, state in listed:
-        found.setdefault(event_id, Recipients()).add(webhook_id, state)
-    if len(listed) == HORIZON:
-        found[listed[-1][0]].has_more = True
-    return found
 
 
 class EventChangeList(KeysetChangeList):

@@ -173,7 +173,7 @@ class ProblemAdmin(ImpactPage, ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
     def deliveries(self, problem: Problem) -> SafeString:
         by = {"answer": str(problem.code)} if problem.code else {"result": problem.result}
         url = deliveries_url(site=self.admin_site.name, webhook_id=problem.webhook_id, kind="event", **by)
-        return format_html('<a href="{}">{}</a>', url, gettext("Deliveries whose last attempt failed in this way"))
+        return format_html('<a href="{}">{}</a>', url, gettext("Deliveries with an attempt that failed in this way"))
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
         fields = super().get_fields(request, obj)

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 from django import forms
 from django.conf import settings
-from django.db.models import F
 from django.utils import timezone
 from django.utils.formats import date_format, number_format
 from django.utils.html import format_html, format_html_join, strip_tags
@@ -185,7 +184,8 @@ LISTED = ("delivery_id", "number", "url", "result", "response_status", "duration
 def last_attempts(deliveries: Sequence[Delivery]) -> dict[str, DeliveryAttempt]:
     """Return the last stored attempt of each delivery by ID, with the facts that lists show, for the same reader."""
     of = {delivery.pk: delivery for delivery in deliveries if delivery.attempt_count}
-    last = DeliveryAttempt.objects.filter(delivery__in=of, number=F("delivery__attempt_count")).order_by()
+    # By primary keys: for a join, PostgreSQL may read all deliveries.
+    last = DeliveryAttempt.objects.filter(pk__in=[(pk, each.attempt_count) for pk, each in of.items()]).order_by()
     attempts = [DeliveryAttempt(**facts) for facts in last.values(*LISTED)] if of else []
     for attempt in attempts:
         attempt.delivery = of[attempt.delivery_id]

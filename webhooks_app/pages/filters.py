@@ -125,18 +125,16 @@ def codes_of(word: str) -> tuple[int, int]:
     return first, first + 99 if word.endswith("xx") else first
 
 
-def last_answered(word: str) -> Q:
-    """Return the condition for deliveries whose last attempt was answered with a status, such as 503 or 5xx.
-
-    Only attempts with an answer are looked up.
-    """
-    attempts = DeliveryAttempt.objects.filter(delivery=OuterRef("pk"), number=OuterRef("attempt_count"))
-    return Q(attempt_count__gt=0) & Q(Exists(attempts.filter(response_status__range=codes_of(word))))
-
-
 def with_answer(rows: Any, word: str) -> Any:
-    """Return the deliveries with this answer to the last attempt: a status, such as 503 or 5xx, or none in time."""
-    return rows.with_result(TIMEOUT) if word == TIMEOUT else rows.filter(last_answered(word))
+    """Return the deliveries of which any attempt had this answer: a status, such as 503 or 5xx, or none in time.
+
+    The primary key has the attempts of a delivery together. Only those of deliveries with an attempt are looked up. An
+    owner does not find masked ones.
+    """
+    answered = Q(result=TIMEOUT) if word == TIMEOUT else Q(response_status__range=codes_of(word))
+    shown = Q(is_masked=False) if rows.is_for_owner else Q()
+    attempts = DeliveryAttempt.objects.filter(answered & shown, delivery=OuterRef("pk"))
+    return rows.filter(Q(attempt_count__gt=0) & Q(Exists(attempts)))
 
 
 def limits_of(period: str) -> tuple[datetime | None, datetime | None]:

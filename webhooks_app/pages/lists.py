@@ -45,6 +45,9 @@ PLATFORM = "-"
 COMPLETION, OCCURRENCE = _("completion"), _("occurrence")
 TRUE_OR_FALSE = MappingProxyType({"true": _("yes"), "false": _("no")})
 
+WITH_ATTEMPTS = 1000
+"""Maximum number of deliveries that one page examines for an answer: it reads all attempts of each, often four."""
+
 State = Delivery.State
 
 
@@ -163,7 +166,8 @@ class DeliveryList(RowList):
         return parts.field != "event"  # which has deliveries to other accounts, and other terms of the search
 
     def horizon(self, asked: Asked) -> int:
-        return Delivery.objects.horizon_of(asked.values.get("state", ""))
+        horizon = Delivery.objects.horizon_of(asked.values.get("state", ""))
+        return min(horizon, WITH_ATTEMPTS) if "answer" in asked.values else horizon
 
     def source(self, asked: Asked, by_index: Sequence[ListFilter]) -> Any:
         """Return the queue for a list of pending deliveries.
@@ -234,8 +238,8 @@ ANSWERED = ListFilter(
     name="answer",
     label=_("answer"),
     hint=_("A status code such as 503, or 4xx or 5xx"),
-    meaning="Only deliveries whose last attempt was answered with this status, such as `503`, or with one of a class, "
-    "such as `5xx`, or not in time (`timeout`).",
+    meaning="Only deliveries of which any attempt was answered with this status, such as `503`, or with one of a "
+    "class, such as `5xx`, or not in time (`timeout`); also those that a retry delivered.",
     narrow=lambda rows, value, asked: with_answer(rows, value),
     suggested={"4xx": "4xx", "5xx": "5xx", TIMEOUT: _("timeout")},
     max_length=10,

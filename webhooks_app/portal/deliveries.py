@@ -16,6 +16,7 @@ from ..pages.actions import DELIVERY
 from ..pages.display import delivery_rows
 from ..pages.explanation import policy_in_words, why_cancelled
 from ..pages.lists import DELIVERIES, EVENTS
+from ..pages.recipients import recipients_of
 from ..pages.timeline import by_id, deliveries_read, timeline_of
 from ..routing.report import decide
 from .actions import buttons_of
@@ -111,7 +112,9 @@ class EventListPage(ListPage):
         return Event.objects.filter(owner=self.owner)
 
     def shown(self, page: Page) -> dict[str, Any]:
-        return {"events": page.rows}
+        own = Delivery.objects.owned_by(self.owner).for_owner()
+        found = recipients_of(own, [event.pk for event in page.rows])
+        return {"events": page.rows, "rows": [(event, found.get(event.pk)) for event in page.rows]}
 
 
 class EventPage(AccountPage):
