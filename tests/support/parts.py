@@ -55,6 +55,7 @@ EVERY_DATABASE = {
     "statements of our own, locks, plans, and the path of a delivery": (
         *("database", "delivery", "emission", "filters", "models", "replays", "routing", "wake"),
         *("maintenance", "faults", "tasks", "house/test_servers.py", "testing/test_costs.py"),
+        "simulation/test_store.py",
     ),
     "operations that lock rows or move them in the queue": (
         *("operations/test_lifecycle.py", "operations/test_new_url.py", "operations/test_pause.py"),
