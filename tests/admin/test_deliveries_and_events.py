@@ -316,7 +316,8 @@ def test_notices_and_verifications_are_hidden_until_they_are_chosen(superuser: P
 
     assert listed(superuser) == [test, delivery.pk]
     assert shows(hidden, "Notices and verifications are hidden.")
-    everything = superuser.client.get(f"/admin/webhooks_app/delivery/{hidden.context['cl'].shown_kinds_url}")
+    ((_note, url),) = hidden.context["cl"].hidden
+    everything = superuser.client.get(f"/admin/webhooks_app/delivery/{url}")
     assert len(everything.context["cl"].result_list) == 4
     assert not shows(everything, "Notices and verifications are hidden.")
     assert listed(superuser, kind="retry_notice") == [notice]

@@ -114,6 +114,8 @@ def _make_rows(owner: Any) -> None:
     Delivery.objects.filter(webhook=webhooks[0], state="cancelled").update(replay=replay)
     Delivery.objects.filter(webhook=webhooks[0], state="given_up", last_result="timeout").update(is_masked=True)
     Delivery.objects.create(webhook=webhooks[2], kind="verification")
+    notice = Event.objects.create(type="webhook.retry", owner=owner, created_at=timezone.now())
+    Delivery.objects.create(webhook=webhooks[0], event=notice, kind="retry_notice")
 
 
 def _values(described: ListFilter) -> list[str]:
@@ -127,8 +129,8 @@ def _values(described: ListFilter) -> list[str]:
     known: dict[str, Callable[[], Any]] = {
         "answer": lambda: ["503", "5xx", "404", "4xx", "200", "timeout"],
         "reference": lambda: [f"order_{EVENT_TYPE}", f"order_{OTHER_TYPE}", "nobody"],
-        "event_type": lambda: [EVENT_TYPE, OTHER_TYPE, "webhook.verification", "nobodys.type"],
-        "type": lambda: [EVENT_TYPE, OTHER_TYPE, "nobodys.type"],
+        "event_type": lambda: [EVENT_TYPE, OTHER_TYPE, "webhook.retry", "webhook.verification", "nobodys.type"],
+        "type": lambda: [EVENT_TYPE, OTHER_TYPE, "webhook.retry", "nobodys.type"],
         "webhook_id": lambda: [*webhooks, "wh_unknown"],
         "event_id": lambda: [*Event.objects.order_by("pk").values_list("pk", flat=True), "evt_unknown"],
         "replay_id": lambda: [
@@ -209,4 +211,4 @@ def test_each_filter_has_a_name_of_its_own_and_a_sentence_or_is_only_of_pages() 
 
         assert len(set(names)) == len(names)
         assert [each.name for each in listed.documented if not each.meaning.endswith(".")] == []
-        assert {each.name for each in listed.filters if each.default} <= {"kind", "state"}
+        assert {each.name for each in listed.filters if each.default} <= {"kind", "state", "type"}

@@ -137,10 +137,13 @@ def test_events_are_found_by_type_and_reference(amina: Customer) -> None:
     assert none == []
 
 
-def test_notices_are_not_among_the_events(amina: Customer) -> None:
+def test_notices_are_among_the_events_only_if_they_are_chosen(amina: Customer) -> None:
     notice = Event.objects.create(type="webhook.retry", owner=amina.user, created_at=amina.event.created_at)
 
     assert amina.get("events").context["events"] == [amina.event]
+    assert amina.get("events", type="webhook.retry").context["events"] == [notice]
+    assert amina.get("events", type="all").context["events"] == [notice, amina.event]
+    assert amina.get("events", q=notice.pk).context["events"] == [notice]
     assert amina.get("event", notice.pk).status_code == 200
 
 

@@ -8,8 +8,10 @@ from functools import partial
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import Permission
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
 from django.utils import timezone
 
 from webhooks_app.maintenance.rollups.folding import start_of
@@ -76,13 +78,26 @@ def test_the_oldest_of_many_webhooks_is_on_the_overview_when_it_fails(many: Cust
     Webhook.objects.filter(pk=many.webhook.pk).update(status="failed")
 
     page = many.get("overview")
-    monkeypatch.setattr("webhooks_app.portal.overview.MAX_JUDGED", 1000)
+    monkeypatch.setattr("webhooks_app.pages.verdict.MAX_JUDGED", 1000)
     cut_short = many.get("overview")
 
     assert [webhook.pk for webhook, *_shown in page.context["attention"]] == [many.webhook.pk]
     assert (page.context["number"], "Only the newest" in text(page)) == (1001, False)
     assert cut_short.context["attention"] == []
     assert "Only the newest 1000 webhooks are counted here." in text(cut_short)
+
+
+def test_the_verdict_of_an_account_is_the_same_in_the_console(many: Customer) -> None:
+    Webhook.objects.filter(pk=many.webhook.pk).update(status="failed")
+    many.user.is_staff = True
+    many.user.save()
+    many.user.user_permissions.add(Permission.objects.get(codename="view_delivery"))
+
+    console = many.client.get(reverse("admin:webhooks_app_webhook_overview"))
+
+    verdict = many.get("overview").context["verdict"]
+    assert str(verdict.state) == "Verification failed"
+    assert console.context["overview"].verdict == verdict
 
 
 def test_the_deliveries_of_all_and_of_any_webhook_can_be_listed(many: Customer) -> None:

@@ -13,7 +13,7 @@ from django.http import HttpRequest
 from django.utils.text import capfirst
 
 from ..models.keyset import Cursor, Page
-from ..pages.listing import Asked
+from ..pages.listing import ALL, Asked
 
 if TYPE_CHECKING:
     from .owned import OwnedAdmin
@@ -79,7 +79,7 @@ class KeysetChangeList(ChangeList):
         if self.cursor_text and cursor is None:
             raise IncorrectLookupParameters
         is_empty = self.has_nonsense or _is_action(request)
-        self.page = Page(rows=[]) if is_empty else self._read(request, cursor)
+        self.page = Page(rows=[]) if is_empty else self.asked.page(self._rows(), cursor=cursor, size=self.list_per_page)
         self.result_list: Any = self.page.rows
         self.result_count = self.full_result_count = len(self.page.rows)
         self.show_full_result_count = False
@@ -95,19 +95,16 @@ class KeysetChangeList(ChangeList):
             self.get_results(request)
             yield self.result_list
 
-    def _read(self, request: HttpRequest, cursor: Cursor | None) -> Page:
-        admin = self.owned_admin
-        return self.asked.page(
-            self._rows(),
-            cursor=cursor,
-            size=self.list_per_page,
-            listed=admin.listed_rows(request),
-            is_scanned=admin.hides_rows(request),
-        )
-
     @property
     def owned_admin(self) -> OwnedAdmin:
         return self.model_admin  # type: ignore[return-value]
+
+    @property
+    def hidden(self) -> Iterator[tuple[Any, str]]:
+        """What the list hides until it is chosen: a sentence about it, and the link that shows it."""
+        for each in self.asked.listed.filters:
+            if each.default and each.default.note and self.asked.hides(each.name):
+                yield each.default.note, self.get_query_string({each.name: ALL})
 
     @property
     def export_url(self) -> str:

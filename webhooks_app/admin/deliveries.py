@@ -36,7 +36,6 @@ from ..pages.display import (
     state_and_result,
 )
 from ..pages.explanation import policy_in_words, waiting_for, why_cancelled
-from ..pages.listing import ALL
 from ..pages.lists import DELIVERIES
 from ..protocol.ids import order_of_creation
 from ..replays.missed import delivered_instead
@@ -142,11 +141,6 @@ class DeliveryChangeList(KeysetChangeList):
             delivery.delivered_instead = successes.get(delivery.pk)
             if names_owners:
                 delivery.owner_label = account_of(delivery.webhook)
-
-    @property
-    def shown_kinds_url(self) -> str:
-        """The link that also shows notices and verifications; "" if they are shown."""
-        return self.get_query_string({"kind": ALL}) if self.asked.hides("kind") else ""
 
 
 @admin.register(Delivery)

@@ -87,10 +87,7 @@ class EventAdmin(ReadOnlyAdmin, ExportingAdmin):
         return bool(getattr(self, name)(event) if hasattr(self, name) else getattr(event, name))
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        return self.listed_rows(request).exclude(_hidden(request))
-
-    def listed_rows(self, request: HttpRequest) -> QuerySet[Any]:
-        return super().get_queryset(request).defer("body")
+        return super().get_queryset(request).exclude(_hidden(request)).defer("body")
 
     def hides_rows(self, request: HttpRequest) -> bool:
         return bool(_hidden(request))

@@ -13,11 +13,11 @@ from django.http import HttpRequest
 from django.utils.functional import cached_property
 from django.utils.translation import gettext_lazy as _
 
-from ..event_types import INTERNAL_EVENT_TYPES
 from ..models.disclosure import UNREACHABLE
 from ..owners import owners
 from ..pages.filters import DAYS, FilterForm, limits_of
 from ..pages.listing import MAX_ACCOUNTS_FOUND, ListFilter, RowList
+from ..pages.lists import type_choices
 from .change_list import CURSOR_VAR
 from .owned import actor_of, knows_owners, manages_all, visible_event_types
 
@@ -28,6 +28,7 @@ class DescribedFilter(admin.ListFilter):
     Input that is not valid matches nothing, and the other filters stay active.
     """
 
+    listed: ClassVar[RowList]
     filters: ClassVar[Sequence[ListFilter]]
     parameter_name: str
     """The first parameter. Admin themes such as Unfold expect this attribute, as in Django's filters."""
@@ -49,8 +50,7 @@ class DescribedFilter(admin.ListFilter):
     def offers(self) -> dict[str, list[tuple[str, Any]]]:
         """The choices that depend on the user."""
         if self.parameter_name in ("event_type", "type"):
-            types = (*visible_event_types(self.request), *INTERNAL_EVENT_TYPES)
-            return {self.parameter_name: [(each.name, each.name) for each in types]}
+            return type_choices(self.listed, visible_event_types(self.request))
         if self.parameter_name == "owner" and not manages_all(self.request):
             known = actor_of(self.request).owners[:MAX_ACCOUNTS_FOUND]
             return {"owner": [(str(owner.pk), owners().label(owner)) for owner in known]}
@@ -98,8 +98,7 @@ class DescribedFilter(admin.ListFilter):
     def _links(self, described: ListFilter) -> Iterator[tuple[dict[str, str], Any]]:
         """Yield the parameters of the links, with their texts. The input of a text is one of them."""
         name, given = described.name, self.given.get(described.name, "")
-        offered: Any = described.choices(is_page=True) or self.offers.get(name) or described.suggested
-        choices: dict[str, Any] = dict(offered)
+        choices = dict(described.choices(is_page=True)) | dict(self.offers.get(name) or described.suggested)
         if manages_all(self.request):
             choices.pop(UNREACHABLE, None)  # which only owners see
         if given and not (described.values or described.is_moment or self.is_nonsense):
@@ -119,12 +118,13 @@ def filters_of(listed: RowList) -> tuple[type[DescribedFilter], ...]:
     for each in listed.filters:
         if each.name != "q":
             groups.setdefault(id(each.title) if each.title else each.name, []).append(each)
-    return tuple(_class_of(group) for group in groups.values())
+    return tuple(_class_of(listed, group) for group in groups.values())
 
 
-def _class_of(group: Sequence[ListFilter]) -> type[DescribedFilter]:
+def _class_of(listed: RowList, group: Sequence[ListFilter]) -> type[DescribedFilter]:
     first = group[0]
     attributes = {
+        "listed": listed,
         "filters": tuple(group),
         "title": first.title or first.label,
         "parameter_name": first.name,

@@ -32,7 +32,7 @@ from ..pages import charts
 from ..pages.charts import TITLES, window_of, windows
 from ..pages.display import in_time, percent, state_of
 from ..pages.health import disabled_in, failing_for
-from ..pages.verdict import Verdict, attention_of, verdict_of
+from ..pages.verdict import Verdict, attention_in, verdict_of
 from .display import deliveries_url, shows_deliveries
 from .owned import actor_of, manages_all, own_rows
 
@@ -166,6 +166,7 @@ def overview_for(request: HttpRequest, window: Window) -> Overview:
     """Return the overview of all webhooks, or of those of the user's own owners."""
     now = timezone.now()
     ids: list[str] | None = None
+    webhooks: QuerySet[Webhook] = Webhook.objects.none()
     counted, number, has_more_webhooks = [EVERY_WEBHOOK], 1, False
     if manages_all(request):
         due_at = oldest_due_at(router.db_for_write(Delivery), now)
@@ -175,8 +176,8 @@ def overview_for(request: HttpRequest, window: Window) -> Overview:
         del accounts[MAX_STEPS // max(window.steps, Window.HOUR.steps) :]
         webhooks = own_rows(request, Webhook.objects.existing()).filter(owner__in=accounts)
         # An index finds the newest of one account. To sort those of several, all would be read.
-        some = webhooks.order_by(*(("-pk",) if len(accounts) == 1 else ())).values_list("pk", flat=True)
-        ids = list(some[: MAX_WEBHOOKS + 1])
+        webhooks = webhooks.order_by(*(("-pk",) if len(accounts) == 1 else ()))
+        ids = list(webhooks.values_list("pk", flat=True)[: MAX_WEBHOOKS + 1])
         has_more_webhooks = len(ids) > MAX_WEBHOOKS
         del ids[MAX_WEBHOOKS:]
         due = _oldest_due(ids, now)
@@ -196,8 +197,7 @@ def overview_for(request: HttpRequest, window: Window) -> Overview:
             has_more=len(endangered) == MAX_ENDANGERED,
         )
     else:
-        standings = Webhook.objects.filter(pk__in=ids or ()).order_by().values_list(attention_of(now), flat=True)
-        judged = verdict_of(len(ids or ()), list(filter(None, standings)), recent)
+        judged = verdict_of(attention_in(webhooks, now), recent)
     return Overview(
         window=window,
         verdict=judged,

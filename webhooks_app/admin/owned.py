@@ -99,7 +99,7 @@ class OwnedAdmin(BaseAdmin):
 
     def asked(self, request: HttpRequest, values: Mapping[str, Any]) -> Asked:
         """Return the question of a user to the list."""
-        return Asked(self.listed, values, owner_ids=own_ids(request))
+        return Asked(self.listed, values, owner_ids=own_ids(request), hides_rows=self.hides_rows(request))
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         self.check_query(request)
@@ -127,12 +127,8 @@ class OwnedAdmin(BaseAdmin):
         return own_rows(request, super().get_queryset(request), self.listed.owner_path)
 
     def hides_rows(self, request: HttpRequest) -> bool:
-        """Return True if ``get_queryset`` leaves out some of ``listed_rows``, which no index does."""
+        """Return True if ``get_queryset`` leaves out some rows of the user's owners."""
         return False
-
-    def listed_rows(self, request: HttpRequest) -> QuerySet[Any]:
-        """Return the rows that a page of the list examines."""
-        return self.get_queryset(request)
 
     def owner_id_of(self, item: Any) -> Any:
         return item.owner_id if self.listed.owner_path == "owner" else item.webhook.owner_id

@@ -188,8 +188,6 @@ class ApiViewSet(ApiView, GenericViewSet[Any]):
     lookup_filter = ""
     """The filter whose value is in the address."""
     asked: Asked
-    is_scanned = False
-    """Whether the rows of the list have a condition without an index."""
     tag = ""
     operations: ClassVar[Mapping[str, Operation]] = {}
     post: Any
@@ -307,10 +305,14 @@ class ApiViewSet(ApiView, GenericViewSet[Any]):
             run(row, actor=self.actor, **given)
         return self.answer(row)
 
-    def answer_page(self, rows: Any, *, is_scanned: bool = False, **given: str) -> Response:
+    def hides_rows(self) -> bool:
+        """Return True if the caller may not view some of the owner's rows."""
+        return False
+
+    def answer_page(self, rows: Any, **given: str) -> Response:
         """Answer with a page of the filtered rows. ``given`` are filters whose values are in the address."""
         if self.listed is not None:
-            self.asked, self.is_scanned = ListFilters().asked(self.request, self, given), is_scanned
+            self.asked = ListFilters().asked(self.request, self, given)
         page = self.paginate_queryset(rows)
         return self.get_paginated_response(self.get_serializer(page, many=True).data)
 

@@ -44,7 +44,8 @@ class ListFilters(BaseFilterBackend):
         if not form.is_valid():
             raise ValidationError({name: list(map(str, messages)) for name, messages in form.errors.items()})
         values = {**form.cleaned_data, **given}
-        return Asked(view.listed, values, owner_ids=[view.owner.pk], found=given, is_page=False)
+        hides_rows = view.hides_rows()
+        return Asked(view.listed, values, owner_ids=[view.owner.pk], found=given, hides_rows=hides_rows, is_page=False)
 
     def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
         return [
@@ -97,9 +98,7 @@ class NewestFirstPagination(BasePagination):
     def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any]:
         self.url = request.build_absolute_uri()
         asked: Asked = view.asked
-        self.page = asked.page(
-            queryset, cursor=self._cursor(request), size=self._page_size(request), is_scanned=view.is_scanned
-        )
+        self.page = asked.page(queryset, cursor=self._cursor(request), size=self._page_size(request))
         return self.page.rows
 
     def get_paginated_response(self, data: Any) -> Response:

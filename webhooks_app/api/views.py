@@ -354,7 +354,10 @@ class EventViewSet(ApiViewSet):
 
     def list(self, request: Request) -> Response:
         """List your events, the newest first."""
-        return self.answer_page(self.get_queryset().defer("body"), is_scanned=bool(hidden_types(self.owner)))
+        return self.answer_page(self.get_queryset().defer("body"))
+
+    def hides_rows(self) -> bool:
+        return bool(hidden_types(self.owner))
 
     def respond(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
         # A subclass, or a policy given to `as_view`, may change any step, so these take them all.

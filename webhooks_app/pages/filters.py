@@ -108,7 +108,7 @@ class FilterForm(PeriodForm):
             field: forms.Field = moment(label)
             return field
         if described.values or offered is not None:
-            choices = dict(described.choices(is_page=is_page) or offered or ())
+            choices = {**dict(described.choices(is_page=is_page)), **dict(offered or ())}
             given = self.data.get(described.name)
             if not described.values and given and given not in choices:
                 choices[given] = given

@@ -56,6 +56,8 @@ class Default:
     """What pages show until a value is chosen."""
 
     label: Any
+    note: Any = ""
+    """The sentence that says what is hidden."""
     narrow: Narrow
     lifted_by: Collection[str] = ()
     """The filters that lift it: whoever looks for certain rows wants to see them."""
@@ -157,7 +159,8 @@ class Asked:
     """A question to a list: the values of its filters, for a reader who may view the rows of some owners.
 
     ``owner_ids`` is None for a reader of all rows. ``found`` names filters whose value is the identifier of a row that
-    the reader may view, as the caller knows. Without ``is_page`` nothing is hidden by default.
+    the reader may view, as the caller knows. ``hides_rows`` tells whether the reader may not view some of these owners'
+    rows. Without ``is_page`` nothing is hidden by default.
     """
 
     def __init__(
@@ -167,12 +170,14 @@ class Asked:
         *,
         owner_ids: Collection[Any] | None,
         found: Collection[str] = (),
+        hides_rows: bool = False,
         is_page: bool = True,
     ) -> None:
         self.listed = listed
         self.values = {name: value for name, value in values.items() if value not in EMPTY_VALUES}
         self.owner_ids = owner_ids
         self.found = found
+        self.hides_rows = hides_rows
         self.is_page = is_page
         self._events: dict[str, list[str]] = {}
         self._accounts: dict[str, list[Any]] = {}
@@ -208,29 +213,15 @@ class Asked:
         """Return those of the rows that match every filter."""
         return self._narrowed(rows, self._active())
 
-    def page(
-        self,
-        rows: QuerySet[Any],
-        *,
-        cursor: Cursor | None,
-        size: int,
-        listed: QuerySet[Any] | None = None,
-        is_scanned: bool = False,
-    ) -> Page:
-        """Return a page of those of the reader's ``rows`` that match.
-
-        ``listed`` are the rows before a condition without an index, which ``is_scanned`` declares.
-        """
-        bounds = self._bounds(rows if listed is None else listed, is_scanned=is_scanned)
-        found = self.rows(rows)
-        return read_page(
-            found, scope=bounds.scope, parts=bounds.parts, cursor=cursor, size=size, horizon=bounds.horizon
-        )
+    def page(self, rows: QuerySet[Any], *, cursor: Cursor | None, size: int) -> Page:
+        """Return a page of those of the reader's ``rows`` that match."""
+        scope, parts, horizon = self._bounds()
+        return read_page(self.rows(rows), scope=scope, parts=parts, cursor=cursor, size=size, horizon=horizon)
 
     def _active(self) -> list[ListFilter]:
         return [each for each in self.listed.filters if each.name in self.values or self.hides(each.name)]
 
-    def _bounds(self, rows: QuerySet[Any], *, is_scanned: bool) -> Bounds:
+    def _bounds(self) -> Bounds:
         """Return how the rows of a page are found.
 
         If an index has just the matching rows of each part, they are read from it, and there is no scope. Otherwise a
@@ -243,14 +234,23 @@ class Asked:
         by_index = [each for each in active if each.is_by_index(self.values.get(each.name), self)]
         scope = listed.source(self, by_index) if parts is WHOLE else None
         # Too many parts cannot be read one by one. The rows of all accounts are examined in their place.
-        is_scanned = is_scanned or parts.are_too_many or not listed.is_covered_by(parts)
+        is_scanned = self.hides_rows or parts.are_too_many or not listed.is_covered_by(parts)
         if scope is None and len(by_index) == len(active) and not is_scanned:
             return Bounds(parts=parts)
         if scope is None:
-            # The parts already limit the rows to the reader's. With the owner's condition as well, PostgreSQL would
-            # join each row with its webhook before it counts it.
-            scope = self._narrowed(listed.model._default_manager.all() if parts.field else rows, by_index)
+            scope = self._narrowed(self._examined(), by_index)
         return Bounds(scope, WHOLE if parts.are_too_many else parts, min(HORIZON, listed.horizon(self)))
+
+    def _examined(self) -> Any:
+        """Return the rows of the reader's owners.
+
+        Parts already limit the rows to these. With the owner's condition as well, PostgreSQL would join each row with
+        its webhook before it counts it.
+        """
+        rows = self.listed.model._default_manager.all()
+        if self.parts.field or self.owner_ids is None:
+            return rows
+        return rows.filter(**{f"{self.listed.owner_path}__in": self.owner_ids})
 
     def _narrowed(self, rows: Any, filters: Sequence[ListFilter]) -> Any:
         for each in filters:

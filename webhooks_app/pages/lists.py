@@ -15,6 +15,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from ..database.dialects import dialect_of
+from ..event_types import INTERNAL_EVENT_TYPES, INTERNAL_NAMES, EventTypeRegistry
 from ..models import (
     ApiKey,
     AuditEntry,
@@ -229,6 +230,7 @@ KIND = ListFilter(
     values=dict(Delivery.Kind.choices),
     default=Default(
         label=_("Events and tests"),
+        note=_("Notices and verifications are hidden."),
         narrow=lambda rows, value, asked: rows.filter(kind__in=REQUESTED),
         lifted_by=("q", "event_type", "event_id", "reference"),
     ),
@@ -394,6 +396,12 @@ EVENTS = EventList(
             name="type",
             label=_("event type"),
             meaning="Only events of this type.",
+            default=Default(
+                label=_("All but retry notices"),
+                note=_("Retry notices are hidden."),
+                narrow=lambda rows, value, asked: rows.exclude(type__in=INTERNAL_NAMES),
+                lifted_by=("q", "reference"),
+            ),
         ),
     ),
 )
@@ -573,3 +581,13 @@ AUDIT = AuditList(
 )
 
 LISTS: Sequence[RowList] = (DELIVERIES, EVENTS, WEBHOOKS, REPLAYS, KNOWN_PROBLEMS, KEYS, AUDIT)
+
+
+def type_choices(listed: RowList, visible: EventTypeRegistry) -> dict[str, list[tuple[str, str]]]:
+    """Return the choices of the filters by event type, for a reader of these types.
+
+    Notices and verifications have deliveries, but nobody subscribes to them.
+    """
+    more = () if listed is WEBHOOKS else INTERNAL_EVENT_TYPES
+    choices = [(each.name, each.name) for each in (*visible, *more)]
+    return {"event_type": choices, "type": choices}

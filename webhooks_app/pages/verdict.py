@@ -6,12 +6,17 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from django.db.models import Case, CharField, Value, When
+from django.db.models import Case, CharField, QuerySet, Value, When
 from django.utils.translation import gettext, ngettext
 
 from ..maintenance.rollups.reading import Counters
+from ..models import Webhook
 from ..models.standing import Standing, conditions
 from .display import percent
+
+MAX_JUDGED = 2000
+"""The most webhooks that an overview judges. Of each it reads its row, its health and at most two entries of the queue:
+8,000 of the 10,000 rows that a page may read."""
 
 
 class Verdict(NamedTuple):
@@ -21,19 +26,34 @@ class Verdict(NamedTuple):
     cause: str
 
 
-def attention_of(now: datetime) -> Case:
-    """Return the standing of a webhook, if it needs attention, as an expression."""
+class Attention(NamedTuple):
+    """The webhooks that need attention among those that were judged."""
+
+    number: int
+    """The number of webhooks that were judged, at most ``MAX_JUDGED``."""
+    is_whole: bool
+    """Whether these are all."""
+    webhooks: Sequence[tuple[Standing, str]]
+    """The standing and the identifier of each: the gravest first, and of these in the given order."""
+
+
+def attention_in(webhooks: QuerySet[Webhook], now: datetime) -> Attention:
+    """Return which of the first webhooks need attention."""
     cases = {each: is_it for each, is_it in conditions(now).items() if each.tone in ("bad", "late")}
-    return Case(*(When(is_it, then=Value(each.value)) for each, is_it in cases.items()), output_field=CharField())
+    standing = Case(*(When(is_it, then=Value(each.value)) for each, is_it in cases.items()), output_field=CharField())
+    found = list(webhooks.values_list("pk", standing)[: MAX_JUDGED + 1])
+    judged = found[:MAX_JUDGED]
+    attention = [(each, pk) for each in Standing for pk, standing in judged if standing == each]
+    return Attention(len(judged), len(found) <= MAX_JUDGED, attention)
 
 
-def verdict_of(number: int, attention: Sequence[str], day: Counters) -> Verdict:
-    """Return the verdict of this number of webhooks, from the standings of those that need attention."""
-    if not number:
+def verdict_of(attention: Attention, day: Counters) -> Verdict:
+    """Return the verdict of some webhooks and their results."""
+    if not attention.number:
         cause = gettext("Create one to be told about events as they happen.")
         return Verdict("open", gettext("No webhooks yet"), cause)
-    if attention:
-        gravest, most = min(map(Standing, attention), key=list(Standing).index), len(attention)
+    if attention.webhooks:
+        (gravest, _pk), most = attention.webhooks[0], len(attention.webhooks)
         text = ngettext("%(number)d webhook needs attention.", "%(number)d webhooks need attention.", most)
         return Verdict(gravest.tone, gravest.label, text % {"number": most})
     if not day.finished:

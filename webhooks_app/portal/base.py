@@ -41,6 +41,7 @@ from ..pages.actions import Offer
 from ..pages.filters import FilterForm
 from ..pages.forms import REFUSALS, as_form_error
 from ..pages.listing import Asked, RowList
+from ..pages.lists import type_choices
 from .visits import Visit, begin, is_framed, with_csrf
 
 __all__ = ["AccountPage", "FormPage", "SafePage", "WebhookFormPage"]
@@ -291,15 +292,14 @@ class ListPage(AccountPage):
     """A page with one of the account's lists, and its filters."""
 
     listed: ClassVar[RowList]
-    is_scanned = False
-    """Whether ``rows`` has a condition without an index, beyond those of ``examined_rows``."""
 
     def rows(self) -> Any:
         """Return all rows of the list, as the account may see them."""
         raise NotImplementedError
 
-    def examined_rows(self) -> Any:
-        return None
+    def hides_rows(self) -> bool:
+        """Return True if ``rows`` has not all of the account's."""
+        return False
 
     def shown(self, page: Page) -> dict[str, Any]:
         """Return the context of the rows."""
@@ -307,8 +307,7 @@ class ListPage(AccountPage):
 
     def offers(self) -> dict[str, Any]:
         """Return the choices of filters that depend on the account."""
-        types = [(each.name, each.name) for each in event_types_for(self.owner)]
-        return dict.fromkeys(("event_type", "type"), types)
+        return type_choices(self.listed, event_types_for(self.owner))
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         filters = [each for each in self.listed.filters if each.name != "owner"]
@@ -318,14 +317,8 @@ class ListPage(AccountPage):
         return super().get_context_data(**context, **self.shown(page), **kwargs)
 
     def _page(self, values: dict[str, Any]) -> Page:
-        asked = Asked(self.listed, values, owner_ids=[self.owner.pk])
-        return asked.page(
-            self.rows(),
-            cursor=cursor_of(self.request),
-            size=PER_PAGE,
-            listed=self.examined_rows(),
-            is_scanned=self.is_scanned,
-        )
+        asked = Asked(self.listed, values, owner_ids=[self.owner.pk], hides_rows=self.hides_rows())
+        return asked.page(self.rows(), cursor=cursor_of(self.request), size=PER_PAGE)
 
 
 class FormPage(AccountPage, BaseFormView):

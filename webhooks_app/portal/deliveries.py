@@ -8,10 +8,10 @@ from typing import Any
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.translation import gettext_lazy as _
 
-from ..event_types import INTERNAL_NAMES
 from ..models import Delivery, Event, Webhook
 from ..models.keyset import Page
 from ..operations.rights import VIEW_DELIVERIES, VIEW_EVENTS
+from ..owners import hidden_types
 from ..pages.actions import DELIVERY
 from ..pages.display import delivery_rows
 from ..pages.explanation import policy_in_words, why_cancelled
@@ -96,20 +96,19 @@ class DeliveryPage(AccountPage):
 
 
 class EventListPage(ListPage):
-    """The events of the account, without notices to its receivers."""
+    """The events of the account, without notices to its receivers unless they are chosen."""
 
     template_name = "webhooks_app/portal/event_list.html"
     section = "events"
     title = _("Events")
     right = VIEW_EVENTS
     listed = EVENTS
-    is_scanned = True
 
     def rows(self) -> Any:
-        return Event.objects.owned_by(self.owner).exclude(type__in=INTERNAL_NAMES).defer("body")
+        return Event.objects.owned_by(self.owner).defer("body")
 
-    def examined_rows(self) -> Any:
-        return Event.objects.filter(owner=self.owner)
+    def hides_rows(self) -> bool:
+        return bool(hidden_types(self.owner))
 
     def shown(self, page: Page) -> dict[str, Any]:
         own = Delivery.objects.owned_by(self.owner).for_owner()

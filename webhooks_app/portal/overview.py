@@ -13,18 +13,15 @@ from ..maintenance.rollups import reading
 from ..maintenance.rollups.reading import Window
 from ..models import MailPreference, Webhook
 from ..models.rollup import id_of_account
-from ..models.standing import Standing, healths_of
+from ..models.standing import healths_of
 from ..operations.portal_links import LinkSession
 from ..pages import charts
 from ..pages.display import percent
 from ..pages.health import in_short
-from ..pages.verdict import attention_of, verdict_of
+from ..pages.verdict import attention_in, verdict_of
 from .base import AccountPage, SafePage, redirect
 
 __all__ = ["AccountsPage", "OverviewPage"]
-
-MAX_JUDGED = 4000
-"""The largest number of webhooks that the overview counts: the newest ones."""
 
 MAX_LISTED = 10
 
@@ -55,11 +52,8 @@ class OverviewPage(AccountPage):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         newest = Webhook.objects.existing().owned_by(self.owner).order_by("-pk")
-        found = newest.values_list("pk", attention_of(timezone.now()))[: MAX_JUDGED + 1]
-        number = min(len(found), MAX_JUDGED)
-        # The gravest come first, and of these the newest.
-        attention = [(each, pk) for each in Standing for pk, standing in found[:number] if standing == each]
-        listed = [pk for _standing, pk in attention[:MAX_LISTED]]
+        attention = attention_in(newest, timezone.now())
+        listed = [pk for _standing, pk in attention.webhooks[:MAX_LISTED]]
         webhooks = (
             newest.select_related("health").defer("filter", "encrypted_headers", "pending_headers").in_bulk(listed)
         )
@@ -68,9 +62,9 @@ class OverviewPage(AccountPage):
         day = (series if window is Window.DAY else reading.series(Window.DAY, account)).total
         healths = healths_of(webhooks.values())
         return super().get_context_data(
-            verdict=verdict_of(number, [standing for standing, _pk in attention], day),
-            number=number,
-            is_whole=number == len(found),
+            verdict=verdict_of(attention, day),
+            number=attention.number,
+            is_whole=attention.is_whole,
             day=day,
             success=percent(day.succeeded, day.finished) if day.finished else "",
             p50=day.response_times.percentile(0.5),
@@ -80,7 +74,7 @@ class OverviewPage(AccountPage):
                 for pk in listed
                 if pk in webhooks
             ],
-            more=len(attention) - MAX_LISTED,
+            more=len(attention.webhooks) - MAX_LISTED,
             windows=charts.windows(window),
             **charts.shown(series, window, self._listed),
             mails=MailPreference.Mails(MailPreference.objects.of(self.owner)).label,
