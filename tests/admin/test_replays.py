@@ -81,7 +81,7 @@ def test_an_impossible_replay_is_an_error_of_the_form(
 def test_it_is_started_paused_resumed_and_cancelled_by_its_buttons(superuser: Page, replay: Replay) -> None:
     offered, states = [], []
     for verb in ("start", "pause", "resume", "cancel"):
-        offered.append([button.label for button in superuser.get("replay", "change", replay.pk).context["steering"]])
+        offered.append([button.label for button in superuser.get("replay", "change", replay.pk).context["steps"]])
         steer(superuser, replay, verb)
         replay.refresh_from_db()
         states.append(replay.state)
@@ -93,7 +93,7 @@ def test_it_is_started_paused_resumed_and_cancelled_by_its_buttons(superuser: Pa
         ["Resume", "Cancel the replay"],
         ["Pause", "Cancel the replay"],
     ]
-    assert superuser.get("replay", "change", replay.pk).context["steering"] == []
+    assert superuser.get("replay", "change", replay.pk).context["steps"] == []
 
 
 def test_the_start_needs_confirmation(superuser: Page, replay: Replay) -> None:
@@ -276,7 +276,7 @@ def test_replays_need_a_permission(staff: Callable[..., Page], new_webhook: Any)
     replay = plan_replay(webhook)
     webhook.disable("Out of order.")
 
-    assert page.get("replay", "change", replay.pk).context["steering"] == []
+    assert page.get("replay", "change", replay.pk).context["steps"] == []
     assert page.get("replay", "add").status_code == 403
     assert page.get("webhook", "act", webhook.pk, "replay_missed").status_code == 403
     assert steer(page, replay, "start").status_code == 403

@@ -19,7 +19,7 @@ from django.forms import Form
 from django.http import Http404, HttpRequest, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
+from django.urls import URLPattern, reverse
 from django.utils.text import Truncator
 from django.utils.translation import gettext
 
@@ -107,9 +107,7 @@ class ActingAdmin(AuditedAdmin):
                 getattr(cls, name).short_description = offer.label
 
     def get_urls(self) -> list[URLPattern]:
-        name = f"{self.opts.app_label}_{self.opts.model_name}_act"
-        act = path("<path:object_id>/act/<str:action>/", self.admin_site.admin_view(self.act_view), name=name)
-        return [act, *super().get_urls()]
+        return [self.own_path("<path:object_id>/act/<str:action>/", self.act_view, "act"), *super().get_urls()]
 
     def offers(self, item: Any, action: str) -> bool:
         """Return True if the row has a button for the action, whose state permits it."""
@@ -275,6 +273,14 @@ class ActingAdmin(AuditedAdmin):
 
     def after(self, request: HttpRequest, action: str, done: list[tuple[Any, Any]]) -> HttpResponseBase | None:
         """Return where an action leads, if not back. ``done`` has the rows that were not refused, with the results."""
+        return None
+
+    def only_one(self, request: HttpRequest, queryset: QuerySet[Any], otherwise: str) -> Any:
+        """Return the selected row. If another number is selected, show a message and return None."""
+        selected = list(queryset[:2])
+        if len(selected) == 1:
+            return selected[0]
+        self.message_user(request, otherwise, messages.ERROR)
         return None
 
     def ask(

@@ -21,8 +21,8 @@ from ..pages.form_fields import NEVER_EXPIRES, ExpiryField
 from ..pages.forms import RefusableForm
 from ..pages.lists import KEYS
 from .actions import with_deletion
-from .display import WideCheckboxes, time_of
-from .export import ExportingAdmin, account_of
+from .display import WideCheckboxes, time_column
+from .export import ExportingAdmin
 from .filters import filters_of
 from .owned import actor_of, manages_all, without_names
 from .owner_fields import Audience, AudienceForm, OwnableAdmin
@@ -54,8 +54,6 @@ class ApiKeyForm(AudienceForm, RefusableForm):
         model = ApiKey
         fields = ("owner", "name", "scopes", "expires_at")
 
-    new_owner: Any = None
-    """Owner of a new key if the form has no owner field."""
     grantable: Collection[str] = ()
     """The scopes that the user may give to a key."""
 
@@ -63,8 +61,6 @@ class ApiKeyForm(AudienceForm, RefusableForm):
         super().__init__(*args, **kwargs)
         self.offer_audience()
         is_new = self.instance._state.adding
-        if is_new and "owner" not in self.fields:
-            self.instance.owner = self.new_owner
         scopes = self.fields.get("scopes")
         if isinstance(scopes, forms.MultipleChoiceField) and (is_new or not self.instance.is_service_key):
             offered = {*self.grantable, *([] if is_new else self.instance.scopes)} - SERVICE_SCOPES
@@ -91,19 +87,10 @@ class ApiKeyAdmin(OwnableAdmin, ShowingSecrets, ExportingAdmin):
     list_filter = filters_of(KEYS)
     search_help_text = KEYS.search_help
     list_display = ("prefix", "name", "owner_name", "created", "expires", "last_used", "revoked")
-    exported = {  # noqa: RUF012
-        "prefix": {"prefix": "prefix"},
-        "name": {"name": "name"},
-        "owner_name": {"account": account_of},
-        "created": {"created_at": "created_at"},
-        "expires": {"expires_at": "expires_at"},
-        "last_used": {"last_used_at": "last_used_at"},
-        "revoked": {"revoked_at": "revoked_at"},
-    }
-    created = time_of("created_at", _("created"))
-    expires = time_of("expires_at", _("expires"))
-    last_used = time_of("last_used_at", _("last used"))
-    revoked = time_of("revoked_at", _("revocation"))
+    created = time_column("created_at", _("created"))
+    expires = time_column("expires_at", _("expires"))
+    last_used = time_column("last_used_at", _("last used"))
+    revoked = time_column("revoked_at", _("revocation"))
     list_select_related = ("owner",)
     table = with_deletion(API_KEY)
     actions = tuple(table)
@@ -117,8 +104,6 @@ class ApiKeyAdmin(OwnableAdmin, ShowingSecrets, ExportingAdmin):
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         form: Any = super().get_form(request, obj, change, **kwargs)
-        form.new_owner = self.only_owner(request)
-        form.chooses_audience = manages_all(request)
         form.grantable = self._grantable(request, obj)
         return form
 

@@ -17,19 +17,18 @@ from django.utils.text import Truncator
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from ..models import ApiKey, AuditEntry, Delivery, Problem, Replay, Webhook
+from ..models import AuditEntry
 from ..owners import owners
-from ..pages.display import NO_VALUE, moment
-from ..pages.lists import AUDIT
-from .export import ExportingAdmin, account_of
+from ..pages.display import NO_VALUE
+from ..pages.lists import AUDIT, MODELS
+from .display import time_column
+from .export import ExportingAdmin
 from .filters import filters_of
 from .owned import OwnedAdmin, ReadOnlyAdmin, actor_of, as_shown, manages_all
 
 MAX_CHANGES_LENGTH = 120
 
 MAX_LISTED_ENTRIES = 50
-MODELS: dict[str, Any] = {"wh": Webhook, "dlv": Delivery, "key": ApiKey, "rpl": Replay, "prb": Problem}
-"""Models with audit entries, by the prefix of their identifiers."""
 
 
 class Change(NamedTuple):
@@ -124,10 +123,7 @@ class AuditEntryAdmin(ReadOnlyAdmin, ExportingAdmin):
     search_help_text = AUDIT.search_help
     list_display = ("created", "action", "subject_link", "owner_name", "by_and_via", "changed")
     exported = {  # noqa: RUF012
-        "created": {"created_at": "created_at"},
-        "action": {"action": "action"},
         "subject_link": {"subject": "subject"},
-        "owner_name": {"account": account_of},
         "by_and_via": {"by": "by", "via": "via"},
         "changed": {"changes": stored_changes_of},
     }
@@ -142,9 +138,7 @@ class AuditEntryAdmin(ReadOnlyAdmin, ExportingAdmin):
         context["changes"] = changes_of(kwargs["obj"])
         return super().render_change_form(request, context, *args, **kwargs)
 
-    @admin.display(description=_("time"))
-    def created(self, entry: AuditEntry) -> SafeString:
-        return moment(entry.created_at)
+    created = time_column("created_at", _("time"))
 
     @admin.display(description=_("subject"))
     def subject_link(self, entry: AuditEntry) -> SafeString | str:

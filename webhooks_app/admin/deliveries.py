@@ -6,13 +6,11 @@ from datetime import datetime
 from typing import Any, cast
 
 from django.contrib import admin
-from django.contrib.admin.utils import unquote
-from django.core.exceptions import PermissionDenied
 from django.db.models import Model, QuerySet
-from django.http import Http404, HttpRequest, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path
+from django.urls import URLPattern
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -30,7 +28,6 @@ from ..pages.display import (
     grouped,
     last_attempts,
     link_to_delivery,
-    moment,
     next_try,
     sent_to,
     state_and_result,
@@ -41,7 +38,7 @@ from ..protocol.ids import order_of_creation
 from ..replays.missed import delivered_instead
 from .actions import ActingAdmin
 from .change_list import KeysetChangeList
-from .display import delivery_urls, link_to, shown_transcript
+from .display import column, delivery_urls, link_to, shown_transcript, time_column
 from .export import ExportingAdmin, account_of, shown_account_of
 from .filters import filters_of
 from .owned import ReadOnlyAdmin, knows_owners
@@ -53,8 +50,7 @@ class DeliveryPage(ReadOnlyAdmin, ActingAdmin):
     """Base of the admin of deliveries."""
 
     def get_urls(self) -> list[URLPattern]:
-        live = self.admin_site.admin_view(self.live_view)
-        return [path("<path:object_id>/live/", live, name="webhooks_app_delivery_live"), *super().get_urls()]
+        return [self.own_path("<path:object_id>/live/", self.live_view, "live"), *super().get_urls()]
 
     def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> Any:
         delivery = kwargs["obj"]
@@ -73,11 +69,7 @@ class DeliveryPage(ReadOnlyAdmin, ActingAdmin):
 
     def live_view(self, request: HttpRequest, object_id: str) -> TemplateResponse:
         """Return the current state of a delivery with its attempts."""
-        if not self.has_view_permission(request):
-            raise PermissionDenied
-        delivery = self.get_object(request, unquote(object_id))
-        if delivery is None:
-            raise Http404
+        delivery = self.viewed(request, object_id)
         return TemplateResponse(request, "admin/webhooks_app/delivery/result.html", self._result(request, delivery))
 
     def _result(self, request: HttpRequest, delivery: Delivery) -> dict[str, Any]:
@@ -96,16 +88,6 @@ class DeliveryPage(ReadOnlyAdmin, ActingAdmin):
             "steering": self.buttons(request, delivery),
             "redeliveries": [link_to_delivery(pk, url) for pk in later[:MAX_REDELIVERIES]],
         }
-
-
-SHOWN_IF_SET = {
-    "expires_at": "expires_at",
-    "redelivery_link": "redelivery_of_id",
-    "replay_link": "replay_id",
-    "requested_by": "requested_by_id",
-    "purpose": "purpose",
-}
-"""Columns shown by the fields of the page."""
 
 
 def _hold(delivery: Any) -> str | None:
@@ -150,7 +132,6 @@ class DeliveryAdmin(DeliveryPage, ExportingAdmin):
     search_help_text = DELIVERIES.search_help
     list_display = (*("created", "state_and_answer", "next_try", "type_and_kind", "target"),)
     exported = {  # noqa: RUF012
-        "created": {"created_at": "created_at"},
         "state_and_answer": {
             "state": "state",
             "result": "last_result",
@@ -171,30 +152,30 @@ class DeliveryAdmin(DeliveryPage, ExportingAdmin):
         ("attempt_count", "max_attempts"),
         "policy",
         ("created", "finished"),
-        *SHOWN_IF_SET,
+        *("expires_at", "redelivery_link", "replay_link", "requested_by", "purpose"),
     )
+    optional = {  # noqa: RUF012
+        "expires_at": "expires_at",
+        "redelivery_link": "redelivery_of_id",
+        "replay_link": "replay_id",
+        "requested_by": "requested_by_id",
+        "purpose": "purpose",
+    }
     table = DELIVERY
     actions = page_actions = tuple(DELIVERY)
 
-    def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
-        """Return the fields without the optional ones that the delivery lacks."""
-        fields = super().get_fields(request, obj)
-        return [name for name in fields if name not in SHOWN_IF_SET or getattr(obj, SHOWN_IF_SET[name], None)]
-
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        related = ("event", "webhook__lane", "webhook__owner", "queue_entry")
-        return super().get_queryset(request).select_related(*related).defer("event__body")
+        rows: Any = super().get_queryset(request)
+        related: QuerySet[Any] = rows.with_related().select_related("webhook__owner")
+        return related
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[KeysetChangeList]:
         return DeliveryChangeList
 
-    @admin.display(description=_("created"))
-    def created(self, delivery: Delivery) -> SafeString:
-        return moment(delivery.created_at)
-
-    @admin.display(description=_("finished"))
-    def finished(self, delivery: Delivery) -> SafeString | str:
-        return moment(delivery.finished_at) if delivery.finished_at else ""
+    created = time_column("created_at", _("created"))
+    finished = time_column("finished_at", _("finished"))
+    policy = column(_("retry policy"), policy_in_words)
+    type = column(_("event type"), lambda delivery: delivery.event_type)
 
     @admin.display(description=_("event type"))
     def type_and_kind(self, delivery: Delivery) -> SafeString:
@@ -232,10 +213,6 @@ class DeliveryAdmin(DeliveryPage, ExportingAdmin):
             state = format_html(text, state_and_result(delivery), instead)
         return format_html('{}<span class="webhooks-quiet">{}</span>', state, answer) if answer else state
 
-    @admin.display(description=_("retry policy"))
-    def policy(self, delivery: Delivery) -> str:
-        return policy_in_words(delivery)
-
     @admin.display(description=_("next attempt"))
     def next_try(self, delivery: Any) -> SafeString | str:
         to_delivery = delivery_urls(self.admin_site.name)
@@ -246,10 +223,6 @@ class DeliveryAdmin(DeliveryPage, ExportingAdmin):
 
     def described(self, item: Delivery) -> str:
         return f"{item.event_type}: {item.webhook.url} ({item.pk})"
-
-    @admin.display(description=_("event type"))
-    def type(self, delivery: Delivery) -> str:
-        return delivery.event_type
 
     @admin.display(description=_("event"))
     def event_link(self, delivery: Delivery) -> SafeString | str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from django import forms
@@ -32,14 +33,20 @@ def copyable(text: str, html_id: str) -> SafeString:
     return format_html('<span id="{}" class="webhooks-url">{}</span> {}', html_id, text, button)
 
 
-def time_of(name: str, label: Any) -> Any:
-    """Return a column or field of an admin with the time of this attribute, in the format of all pages."""
+def column(label: Any, of: Callable[[Any], Any]) -> Any:
+    """Return a column or field of an admin with what a function returns for each row."""
 
     @admin.display(description=label)
-    def shown(self: Any, item: Any) -> SafeString | str:
-        at = getattr(item, name)
-        return moment(at) if at else NO_VALUE
+    def shown(self: Any, item: Any) -> Any:
+        return of(item)
 
+    return shown
+
+
+def time_column(name: str, label: Any) -> Any:
+    """Return a column or field with the time of this attribute, in the format of all pages. An export has it too."""
+    shown = column(label, lambda item: moment(at) if (at := getattr(item, name)) else NO_VALUE)
+    shown.exported = {name: name}
     return shown
 
 
@@ -52,6 +59,11 @@ def link_to(item: Model, *, site: str, text: str = "") -> SafeString:
 def delivery_urls(site: str) -> DeliveryUrl:
     """Return the function that returns the URL of a delivery in the named admin site."""
     return lambda pk: reverse("admin:webhooks_app_delivery_change", args=(pk,), current_app=site)
+
+
+def event_urls(site: str) -> Callable[[str], str]:
+    """Return the function that returns the URL of an event in the named admin site."""
+    return lambda pk: reverse("admin:webhooks_app_event_change", args=(pk,), current_app=site)
 
 
 def deliveries_url(*, site: str, **query: str) -> str:

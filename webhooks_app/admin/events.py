@@ -14,16 +14,15 @@ from django.utils.translation import gettext_lazy as _
 
 from ..event_types import registry
 from ..models import Delivery, Event, IdempotencyKey
-from ..operations.actors import StaffMember
-from ..owners import hidden_types
-from ..pages.display import PARTS_OF_TYPE, breakable, coloured, delivery_rows, moment, pretty_json
+from ..models.event import hidden_events
+from ..pages.display import PARTS_OF_TYPE, breakable, coloured, delivery_rows, pretty_json
 from ..pages.lists import EVENTS
 from ..pages.recipients import Recipients, recipients_of
 from ..pages.timeline import by_id, deliveries_read, timeline_of
 from ..routing.report import Decision, decide
 from .change_list import KeysetChangeList
-from .display import deliveries_url, delivery_urls, shows_deliveries
-from .export import ExportingAdmin, account_of
+from .display import column, deliveries_url, delivery_urls, shows_deliveries, time_column
+from .export import ExportingAdmin
 from .filters import filters_of
 from .owned import ReadOnlyAdmin, actor_of, manages_all, own_rows
 
@@ -62,9 +61,7 @@ class EventAdmin(ReadOnlyAdmin, ExportingAdmin):
     exported_at_a_time = 50  # as in the list, which counts the recipients of a page within a limit
     exported = {  # noqa: RUF012
         "type_and_kind": {"type": "type", "is_test": "is_test"},
-        "owner_name": {"account": account_of},
         "delivered": {"webhooks": "recipients.count", "delivered": "recipients.succeeded"},
-        "created": {"created_at": "created_at"},
     }
     list_select_related = ("owner",)
     fields = ("own_id", "type_link", "owner", "created", "references", "idempotency_key", "ordering_key")
@@ -124,13 +121,8 @@ class EventAdmin(ReadOnlyAdmin, ExportingAdmin):
     def _url(self, model: str, pk: str) -> str:
         return reverse(f"admin:webhooks_app_{model}_change", args=(pk,), current_app=self.admin_site.name)
 
-    @admin.display(description=_("created"))
-    def created(self, event: Event) -> SafeString:
-        return moment(event.created_at)
-
-    @admin.display(description=_("references"))
-    def references(self, event: Event) -> str:
-        return ", ".join(event.references.values_list("value", flat=True))
+    created = time_column("created_at", _("created"))
+    references = column(_("references"), lambda event: ", ".join(event.references.values_list("value", flat=True)))
 
     @admin.display(description=_("idempotency key"))
     def idempotency_key(self, event: Event) -> str:
@@ -156,16 +148,6 @@ def _hidden(request: HttpRequest) -> Q:
     actor = actor_of(request)
     kept: tuple[Any, Q] = getattr(request, "webhooks_hidden", (None, Q()))
     if kept[0] is not actor:
-        kept = request.webhooks_hidden = (actor, _hidden_from(actor))  # type: ignore[attr-defined]
+        hidden = Q() if actor.manages_all else hidden_events(actor.owners)
+        kept = request.webhooks_hidden = (actor, hidden)  # type: ignore[attr-defined]
     return kept[1]
-
-
-def _hidden_from(actor: StaffMember) -> Q:
-    """Return the condition of the hidden events of an actor: each owner has its own hidden types."""
-    if actor.manages_all:
-        return Q()
-    hidden: dict[tuple[str, ...], list[Any]] = {}
-    for owner in actor.owners:
-        if names := hidden_types(owner):
-            hidden.setdefault(tuple(names), []).append(owner.pk)
-    return Q(*(Q(owner__in=keys, type__in=names) for names, keys in hidden.items()), _connector=Q.OR)

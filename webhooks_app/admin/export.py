@@ -16,7 +16,7 @@ from django.core.exceptions import PermissionDenied
 from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest, HttpResponseBadRequest, HttpResponseNotAllowed, StreamingHttpResponse
 from django.http.response import HttpResponseBase
-from django.urls import URLPattern, path
+from django.urls import URLPattern
 from django.utils import timezone
 
 from ..models import AuditEntry
@@ -97,12 +97,12 @@ def shown_account_of(row: Any) -> str:
 class ExportingAdmin(OwnedAdmin):
     """Admin whose list can be exported: the rows that the user sees in it, with the values of the columns shown."""
 
-    exported: ClassVar[Exported]
+    exported: ClassVar[Exported] = {}
+    """The values of columns that do not export themselves, as those of fields and times do."""
     exported_at_a_time: ClassVar[int | None] = None
 
     def get_urls(self) -> list[URLPattern]:
-        view = self.admin_site.admin_view(self.export_view)
-        return [path("export/", view, name=f"webhooks_app_{self.opts.model_name}_export"), *super().get_urls()]
+        return [self.own_path("export/", self.export_view, "export"), *super().get_urls()]
 
     def export_view(self, request: HttpRequest) -> HttpResponseBase:
         """Stream the list of this query. It is a POST, because it writes an audit entry."""
@@ -133,11 +133,19 @@ class ExportingAdmin(OwnedAdmin):
         changes: Any = self.get_changelist_instance(request)
         if changes.has_nonsense:
             raise IncorrectLookupParameters
-        shown = {"": {"id": "pk"}, **self.exported}
-        columns = {"", *(str(column) for column in self.get_list_display(request))}
-        values = {key: of for column, under in shown.items() if column in columns for key, of in under.items()}
+        columns = [self._exported_under(str(column)) for column in self.get_list_display(request)]
+        values = {"id": "pk"} | {name: of for under in columns for name, of in under.items()}
         pages = changes.pages(request, self.exported_at_a_time or ROWS_PER_PAGE)
         return ExportedRows(pages, values, changes.get_query_string().lstrip("?"))
+
+    def _exported_under(self, column: str) -> Mapping[str, Value]:
+        """Return the values of a column by name."""
+        if column in self.exported:
+            return self.exported[column]
+        if column == "owner_name":
+            return {"account": account_of}
+        of: Mapping[str, Value] | None = getattr(getattr(self, column, None), "exported", None)
+        return of or {column: column}
 
     def _audited(self, request: HttpRequest, query: str, name: str) -> AuditEntry:
         query = SECRET_OF_KEY.sub(r"\1", query)[:MAX_QUERY]

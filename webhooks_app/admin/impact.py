@@ -13,7 +13,7 @@ from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
+from django.urls import URLPattern, reverse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
@@ -78,8 +78,7 @@ class ImpactPage(OwnedAdmin):
     """Mixin for the admin of problems."""
 
     def get_urls(self) -> list[URLPattern]:
-        view = self.admin_site.admin_view(self.impact_view)
-        return [path("impact/", view, name="webhooks_app_problem_impact"), *super().get_urls()]
+        return [self.own_path("impact/", self.impact_view, "impact"), *super().get_urls()]
 
     def impact_view(self, request: HttpRequest) -> TemplateResponse:
         """Show what a failure has hit: causes and accounts, those that missed the most events first."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from django.contrib import admin
-from django.core.exceptions import SuspiciousOperation
+from django.contrib.admin.utils import unquote
+from django.core.exceptions import PermissionDenied, SuspiciousOperation
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import Http404, HttpRequest
+from django.urls import URLPattern, path
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
@@ -101,6 +103,19 @@ class OwnedAdmin(BaseAdmin):
         """Return the question of a user to the list."""
         return Asked(self.listed, values, owner_ids=own_ids(request), hides_rows=self.hides_rows(request))
 
+    def own_path(self, route: str, view: Callable[..., Any], name: str) -> URLPattern:
+        """Return a URL of this admin, named as Django names its own."""
+        return path(route, self.admin_site.admin_view(view), name=f"webhooks_app_{self.opts.model_name}_{name}")
+
+    def viewed(self, request: HttpRequest, object_id: str) -> Any:
+        """Return a row for a part of its page. Raise PermissionDenied, or Http404 if the user may not see it."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        item = self.get_object(request, unquote(object_id))
+        if item is None:
+            raise Http404
+        return item
+
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         self.check_query(request)
         return super().changelist_view(request, extra_context)
@@ -180,8 +195,12 @@ def without_names(request: HttpRequest, fields: Sequence[Any]) -> Iterator[Any]:
 class ReadOnlyAdmin(OwnedAdmin):
     """Admin of rows that only the app writes."""
 
+    optional: Mapping[str, str] = {}
+    """Fields that a page shows only if the row has a value, with its attribute."""
+
     def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
-        return list(without_names(request, super().get_fields(request, obj)))
+        lacking = {name for name, attribute in self.optional.items() if not getattr(obj, attribute, None)}
+        return [name for name in without_names(request, super().get_fields(request, obj)) if name not in lacking]
 
     @admin.display(description=_("ID"))
     def own_id(self, item: Any) -> SafeString:

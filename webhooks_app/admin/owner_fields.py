@@ -10,7 +10,7 @@ from django import forms
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet, TextChoices
 from django.http import HttpRequest, JsonResponse
-from django.urls import URLPattern, path, reverse
+from django.urls import URLPattern, reverse
 from django.utils.text import format_lazy
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
@@ -134,6 +134,8 @@ class AudienceForm(forms.Form):
     instance: Any
     chooses_audience = False
     """True for staff who may create rows of the platform."""
+    new_owner: Any = None
+    """The owner of a new row if the form has no field for it."""
     names_one: Any = _("Enter an account or choose “every account”.")
     names_none: Any = _("Leave this empty for a webhook of every account, or choose “one account”.")
 
@@ -145,6 +147,8 @@ class AudienceForm(forms.Form):
         """Remove the field for staff who have no choice, and from the forms of existing rows."""
         if not (self.chooses_audience and self.instance._state.adding):
             self.fields.pop("audience", None)
+        if self.instance._state.adding and "owner" not in self.fields:
+            self.instance.owner = self.new_owner
 
     @property
     def is_for_every(self) -> bool:
@@ -182,8 +186,12 @@ class OwnableAdmin(OwnedAdmin):
         return rows.filter(pk__in=[owner.pk for owner in actor_of(request).owners_for(self.creating)])
 
     def get_urls(self) -> list[URLPattern]:
-        view = self.admin_site.admin_view(self.owners_view)
-        return [path("owners/", view, name=f"webhooks_app_{self.opts.model_name}_owners"), *super().get_urls()]
+        return [self.own_path("owners/", self.owners_view, "owners"), *super().get_urls()]
+
+    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+        form: Any = super().get_form(request, obj, change, **kwargs)
+        form.new_owner, form.chooses_audience = self.only_owner(request), manages_all(request)
+        return form
 
     def owners_view(self, request: HttpRequest) -> JsonResponse:
         """Return the owners to choose whose names contain ``term``, in the format of Django's autocomplete view."""

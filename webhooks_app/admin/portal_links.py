@@ -7,14 +7,14 @@ from functools import partial
 from typing import Any
 
 from django import forms
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest
 from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
-from django.urls import NoReverseMatch, URLPattern, path, reverse
+from django.urls import NoReverseMatch, URLPattern, reverse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
@@ -25,8 +25,8 @@ from ..operations.portal_links import create_link, path_of
 from ..operations.rights import CREATE_LINK
 from ..owners import owners
 from ..pages.shown_once import new_submission, show_once, shown_by_first, take
-from .actions import ActingAdmin, explaining
-from .display import page_of
+from .actions import explaining
+from .shown_once import ShowingSecrets
 
 
 class LinkForm(forms.Form):
@@ -50,13 +50,11 @@ class LinkForm(forms.Form):
     submission = forms.CharField(required=False, widget=forms.HiddenInput, initial=new_submission)
 
 
-class PortalLinks(ActingAdmin):
+class PortalLinks(ShowingSecrets):
     """To be mixed into the admin of webhooks."""
 
     def get_urls(self) -> list[URLPattern]:
-        name = f"{self.opts.app_label}_{self.opts.model_name}_link"
-        view = self.admin_site.admin_view(self.link_view)
-        return [path("<path:object_id>/link/<str:token>/", view, name=name), *super().get_urls()]
+        return [self.own_path("<path:object_id>/link/<str:token>/", self.link_view, "link"), *super().get_urls()]
 
     def has_link_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return _has_pages() and self.may(request, CREATE_LINK, obj)
@@ -66,8 +64,7 @@ class PortalLinks(ActingAdmin):
         hide_values(request)
         if (already_done := shown_by_first(request)) is not None:
             return already_done
-        if queryset.count() != 1:
-            self.message_user(request, gettext("Select one webhook."), messages.ERROR)
+        if self.only_one(request, queryset, gettext("Select one webhook.")) is None:
             return None
         form = LinkForm(request.POST if self.is_confirmed(request) else None)
         if not form.is_valid():
@@ -90,17 +87,8 @@ class PortalLinks(ActingAdmin):
             raise Http404
         if not self.has_link_permission(request, webhook):
             raise PermissionDenied
-        url = take(request, token)
         title = gettext("Link to the pages of %(owner)s") % {"owner": owners().label(webhook.owner)}
-        return page_of(
-            self,
-            request,
-            "shown_once",
-            title=title if url else gettext("Already shown"),
-            secret=url,
-            item=webhook,
-            item_url=self.page_url(webhook),
-        )
+        return self.shown_page(request, webhook, take(request, token), title=title)
 
 
 def _link(webhook: Webhook, *, actor: BaseActor, rights: list[str], minutes: int) -> PortalLink:

@@ -28,7 +28,7 @@ from ..replays.missed import Missed
 from ..replays.planning import MARGIN
 from .actions import ActingAdmin
 from .change_list import KeysetChangeList
-from .display import deliveries_url, link_to, shows_deliveries
+from .display import column, deliveries_url, link_to, shows_deliveries, time_column
 from .export import ExportingAdmin, account_of, shown_account_of
 from .filters import filters_of
 from .impact import ImpactPage
@@ -60,14 +60,12 @@ class ProblemAdmin(ImpactPage, ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
         "cause": {"result": "result", "status_code": lambda problem: problem.code or None},
         "state_shown": {"state": "state"},
         "count_shown": {"failed_attempts": "count"},
-        "last_seen": {"last_seen_at": "last_seen_at"},
         "target_now": {
             "webhook_id": "webhook_id",
             "url": "webhook.url",
             "health": lambda problem: judged(problem.webhook).standing.value,
         },
         "owner_name": {"account": lambda problem: account_of(problem.webhook)},
-        "first_seen": {"first_seen_at": "first_seen_at"},
     }
     list_select_related = ("webhook__owner", "webhook__health")
     fields = (
@@ -98,9 +96,13 @@ class ProblemAdmin(ImpactPage, ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
 
     # Columns and fields
 
-    @admin.display(description=_("cause"))
-    def cause(self, problem: Problem) -> str:
-        return str(problem.cause)
+    cause = column(_("cause"), lambda problem: str(problem.cause))
+    owner_name = column(_("account"), lambda problem: shown_account_of(problem.webhook))
+    count_shown = column(_("failed attempts"), lambda problem: grouped(problem.count))
+    first_seen = time_column("first_seen_at", _("first seen"))
+    last_seen = time_column("last_seen_at", _("last seen"))
+    open_since = time_column("opened_at", _("open since"))
+    resolved = time_column("resolved_at", _("resolved"))
 
     @admin.display(description=_("state"))
     def state_shown(self, problem: Problem) -> SafeString:
@@ -127,30 +129,6 @@ class ProblemAdmin(ImpactPage, ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
         word, sentence = found.standing, in_short(webhook, found)
         state = format_html('<span class="webhooks-state webhooks-{}">{}</span>', word.tone, word.label)
         return format_html('{} <span class="webhooks-quiet">{}</span>', state, sentence) if sentence else state
-
-    @admin.display(description=_("account"))
-    def owner_name(self, problem: Problem) -> str:
-        return shown_account_of(problem.webhook)
-
-    @admin.display(description=_("failed attempts"))
-    def count_shown(self, problem: Problem) -> str:
-        return grouped(problem.count)
-
-    @admin.display(description=_("first seen"))
-    def first_seen(self, problem: Problem) -> SafeString:
-        return moment(problem.first_seen_at)
-
-    @admin.display(description=_("last seen"))
-    def last_seen(self, problem: Problem) -> SafeString:
-        return moment(problem.last_seen_at)
-
-    @admin.display(description=_("open since"))
-    def open_since(self, problem: Problem) -> SafeString:
-        return moment(problem.opened_at)
-
-    @admin.display(description=_("resolved"))
-    def resolved(self, problem: Problem) -> SafeString | str:
-        return moment(problem.resolved_at) if problem.resolved_at else NO_VALUE
 
     @admin.display(description=_("missed events"))
     def missed(self, problem: Problem) -> SafeString | str:

@@ -7,13 +7,12 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
-from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
+from django.urls import URLPattern, reverse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -21,27 +20,37 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..event_types import EventTypeRegistry
-from ..models import Delivery, Event, Replay, Webhook
+from ..models import Replay, Webhook
 from ..models.limits import MAX_RATE
 from ..models.replay import LEAST_RATE, missing_outcomes
 from ..operations import replays
 from ..operations.rights import REPLAY
 from ..pages.actions import REPLAY as STEPS
-from ..pages.display import breakable, moment
+from ..pages.display import breakable
 from ..pages.filters import moment_field
 from ..pages.forms import REFUSALS, GroupedCheckboxes, as_form_error, event_type_choices
 from ..pages.lists import REPLAYS
 from ..pages.replays import (
     failing_sentences,
+    last_answer,
     latest_of,
     moved_start,
-    notes_about,
-    sample_of,
+    progress_of,
     status_in_words,
     why_not_startable,
 )
 from .actions import ActingAdmin, explaining
-from .display import WideCheckboxes, deliveries_url, link_to, page_of, shown_transcript, shows_deliveries, time_of
+from .display import (
+    WideCheckboxes,
+    column,
+    deliveries_url,
+    delivery_urls,
+    event_urls,
+    link_to,
+    page_of,
+    shows_deliveries,
+    time_column,
+)
 from .export import ExportingAdmin
 from .filters import filters_of
 from .owned import ReadOnlyAdmin, actor_of, as_shown, manages_all, own_rows, visible_event_types
@@ -99,9 +108,7 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
     search_help_text = REPLAYS.search_help
     list_display = ("created", "target", "state", "progress", "requested_by")
     exported = {  # noqa: RUF012
-        "created": {"created_at": "created_at"},
         "target": {"webhook_id": "webhook_id", "url": "webhook.url"},
-        "state": {"state": "state"},
         "progress": {"queued": "queued", "matched": "matched"},
         "requested_by": {"requested_by": lambda replay: replay.requested_by and str(replay.requested_by)},
     }
@@ -122,8 +129,7 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
     change_form_template = "admin/webhooks_app/replay/change_form.html"
 
     def get_urls(self) -> list[URLPattern]:
-        live = self.admin_site.admin_view(self.live_view)
-        return [path("<path:object_id>/live/", live, name="webhooks_app_replay_live"), *super().get_urls()]
+        return [self.own_path("<path:object_id>/live/", self.live_view, "live"), *super().get_urls()]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).select_related("webhook")
@@ -185,55 +191,30 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
 
     def live_view(self, request: HttpRequest, object_id: str) -> TemplateResponse:
         """Return the current progress of a replay with its buttons."""
-        if not self.has_view_permission(request):
-            raise PermissionDenied
-        replay = self.get_object(request, unquote(object_id))
-        if replay is None:
-            raise Http404
+        replay = self.viewed(request, object_id)
         return TemplateResponse(request, "admin/webhooks_app/replay/progress.html", self._progress(request, replay))
 
     def _progress(self, request: HttpRequest, replay: Replay) -> dict[str, Any]:
-        latest = latest_of(replay)
-        deliveries = deliveries_url(site=self.admin_site.name, q=replay.pk)
-        return {
-            "replay": replay,
-            "status_text": status_in_words(replay, latest),
-            "failing": notes_about(replay),
-            "latest": latest,
-            "is_done": not latest.seconds,
-            **self._answer(request, latest.answered),
-            "sample": [self._sampled(request, each) for each in sample_of(replay)],
-            "steering": self.buttons(request, replay),
-            "deliveries_url": deliveries if replay.started_at and shows_deliveries(request) else "",
-        }
-
-    def _answer(self, request: HttpRequest, pk: str) -> dict[str, Any]:
-        """Return the last attempt of a delivery with the answer, if the user may view deliveries."""
-        found = as_shown(request, Delivery.objects.filter(pk=pk)).select_related("event", "webhook")
-        delivery = found.first() if pk and shows_deliveries(request) else None
-        if delivery is None:
-            return {}
-        attempts = shown_transcript(request, delivery, site=self.admin_site.name)
-        return {"answered": link_to(delivery, site=self.admin_site.name), "attempts": attempts[-1:]}
-
-    def _sampled(self, request: HttpRequest, found: dict[str, Any]) -> dict[str, Any]:
-        event: SafeString | str = found["event_id"]
-        if request.user.has_perm("webhooks_app.view_event"):
-            event = link_to(Event(id=event), site=self.admin_site.name)
-        return {
-            "created": moment(found["created"]),
-            "type": found["type"],
-            "outcome": found["outcome"],
-            "event": event,
-        }
+        site, views_events = self.admin_site.name, request.user.has_perm("webhooks_app.view_event")
+        found = progress_of(replay, event_url=event_urls(site) if views_events else lambda pk: "")
+        found["steps"] = self.buttons(request, replay)
+        if shows_deliveries(request):
+            rows = as_shown(request, replay.deliveries.all())
+            found |= last_answer(rows, found["latest"].answered, shows_body=views_events, url=delivery_urls(site))
+            found["deliveries_url"] = deliveries_url(site=site, q=replay.pk) if replay.started_at else ""
+        return found
 
     # Columns and fields
 
-    created = time_of("created_at", _("created"))
-    since_shown = time_of("since", _("from"))
-    until_shown = time_of("until", _("to"))
-    started = time_of("started_at", _("started"))
-    finished = time_of("finished_at", _("finished"))
+    created = time_column("created_at", _("created"))
+    since_shown = time_column("since", _("from"))
+    until_shown = time_column("until", _("to"))
+    started = time_column("started_at", _("started"))
+    finished = time_column("finished_at", _("finished"))
+    types_shown = column(
+        _("event types"), lambda replay: ", ".join(replay.event_types) or gettext("all subscribed event types")
+    )
+    rate_shown = column(_("deliveries per second"), lambda replay: f"{replay.per_second:g}")
 
     @admin.display(description=_("webhook"))
     def target(self, replay: Replay) -> SafeString:
@@ -251,18 +232,10 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
         shown = webhook.pk if webhook.is_deleted else link_to(webhook, site=self.admin_site.name)
         return format_html('{} <span class="webhooks-url">{}</span>', shown, breakable(webhook.url))
 
-    @admin.display(description=_("event types"))
-    def types_shown(self, replay: Replay) -> str:
-        return ", ".join(replay.event_types) or gettext("all subscribed event types")
-
     @admin.display(description=_("which events"))
     def states_shown(self, replay: Replay) -> str:
         labels = dict(Replay.Outcome.choices)
         return ", ".join(str(labels.get(state, state)) for state in replay.states)
-
-    @admin.display(description=_("deliveries per second"))
-    def rate_shown(self, replay: Replay) -> str:
-        return f"{replay.per_second:g}"
 
     def described(self, item: Replay) -> str:
         return f"{item.webhook.url} ({item.pk})"
@@ -273,11 +246,8 @@ class MissedEvents(ActingAdmin):
 
     def replay_missed(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
         """Redirect to the replay form, filled in for this webhook."""
-        webhook = queryset.first()
-        if webhook is None or queryset.count() > 1:
-            self.message_user(request, gettext("Select a single webhook: the missed events differ."), messages.ERROR)
-            return None
-        return HttpResponseRedirect(self._plan_url(webhook))
+        webhook = self.only_one(request, queryset, gettext("Select a single webhook: the missed events differ."))
+        return None if webhook is None else HttpResponseRedirect(self._plan_url(webhook))
 
     def send_missed(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
         """Replay the events missed since the first failing period of the last week, and lead to the progress.

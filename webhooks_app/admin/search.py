@@ -11,7 +11,7 @@ from django.contrib.admin.utils import display_for_field, display_for_value, loo
 from django.core.exceptions import PermissionDenied
 from django.db.models import Model, Q
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import URLPattern, path, reverse
+from django.urls import URLPattern, reverse
 from django.utils.text import capfirst
 from django.utils.translation import gettext
 
@@ -20,6 +20,7 @@ from ..models.event import MAX_REFERENCE_LENGTH
 from ..models.keyset import WHOLE, read_page
 from ..owners import owners
 from ..pages.display import moment
+from ..pages.lists import MODELS
 from .display import page_of
 from .owned import OwnedAdmin, knows_owners, own_ids, own_rows
 
@@ -33,17 +34,6 @@ MIN_PART = 3
 """Fewest characters by which the parts of a URL are searched."""
 
 ID_DIGITS = 32
-IDS: Mapping[str, tuple[type[Model], str]] = {
-    "wh": (Webhook, "wh"),
-    "evt": (Event, "evt"),
-    "dlv": (Delivery, "dlv"),
-    "att": (Delivery, "dlv"),  # an attempt's identifier begins with the digits of its delivery
-    "rpl": (Replay, "rpl"),
-    "prb": (Problem, "prb"),
-    "key": (ApiKey, "key"),
-    "aud": (AuditEntry, "aud"),
-}
-"""The model and the prefix of the identifiers that begin with a text before ``_``."""
 
 DETAILS: Mapping[type[Model], tuple[str, ...]] = {
     Webhook: ("target", "state", "owner_name"),
@@ -63,11 +53,12 @@ _KEY = re.compile(r"whk_([0-9a-f]{1,12})(?:_.*)?", re.ASCII)
 def conditions(text: str, owner_ids: Collection[Any] | None) -> Iterator[tuple[type[Model], Q]]:
     """Yield the models to search for a text, each with the condition of its rows."""
     found_id = _ID.fullmatch(text.lower())
-    if found_id and found_id[1] in IDS:
-        model, prefix = IDS[found_id[1]]
+    # An attempt's identifier begins with the digits of its delivery.
+    prefix = found_id[1].replace("att", "dlv") if found_id else ""
+    if found_id and prefix in MODELS:
         digits = found_id[2][:ID_DIGITS]
         first, last = (f"{prefix}_{digits.ljust(ID_DIGITS, digit)}" for digit in "0f")
-        yield model, Q(pk__gte=first, pk__lte=last)
+        yield MODELS[prefix], Q(pk__gte=first, pk__lte=last)
     elif found_key := _KEY.fullmatch(text):
         yield ApiKey, Q(prefix__startswith=found_key[1])
     else:
@@ -98,12 +89,11 @@ class SearchPage(OwnedAdmin):
     """Mixin for the admin of webhooks. Each kind is searched within the rows that the user may view."""
 
     def get_urls(self) -> list[URLPattern]:
-        view = self.admin_site.admin_view(self.search_view)
-        return [path("search/", view, name="webhooks_app_webhook_search"), *super().get_urls()]
+        return [self.own_path("search/", self.search_view, "search"), *super().get_urls()]
 
     def search_view(self, request: HttpRequest) -> HttpResponse:
         """Show what was found for ``q``, or go to the only result."""
-        if not any(self._admin_of(request, model) for model, _ in IDS.values()):
+        if not any(self._admin_of(request, model) for model in MODELS.values()):
             raise PermissionDenied
         text = request.GET.get("q", "").replace("\0", "").strip()[:MAX_TEXT]
         found = [each for each in self._found(request, text) if each.hits] if text else []

@@ -8,7 +8,7 @@ from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponseRedirect
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path
+from django.urls import URLPattern
 from django.utils.translation import gettext
 
 from ..error_reports import hide_values
@@ -23,9 +23,7 @@ class ShowingSecrets(ActingAdmin):
     """An admin whose rows have a secret that is shown once."""
 
     def get_urls(self) -> list[URLPattern]:
-        name = f"{self.opts.app_label}_{self.opts.model_name}_shown"
-        view = self.admin_site.admin_view(self.shown_view)
-        return [path("<path:object_id>/shown/<str:token>/", view, name=name), *super().get_urls()]
+        return [self.own_path("<path:object_id>/shown/<str:token>/", self.shown_view, "shown"), *super().get_urls()]
 
     def show_once(self, request: HttpRequest, item: Any, secret: str) -> HttpResponseRedirect:
         """Redirect to the page that shows a new secret of an item once."""
@@ -50,15 +48,22 @@ class ShowingSecrets(ActingAdmin):
             raise Http404
         if secret is not None and not self.permits(request, item, Access.ALL):
             raise AccessDeniedError(self.reason_of_refusal(request, item))
+        context = self.context_of_secret(request, item)
+        return self.shown_page(request, item, secret, title=self.label_of_secret(item), **context)
+
+    def shown_page(
+        self, request: HttpRequest, item: Any, secret: str | None, *, title: str, **context: Any
+    ) -> TemplateResponse:
+        """Return the page with something secret about a row, or with a note that it was already shown."""
         return page_of(
             self,
             request,
             "shown_once",
-            title=self.label_of_secret(item) if secret else gettext("Already shown"),
+            title=title if secret else gettext("Already shown"),
             secret=secret,
             item=item,
             item_url=self.page_url(item) if self.has_view_or_change_permission(request, item) else "",
-            **self.context_of_secret(request, item),
+            **context,
         )
 
     def label_of_secret(self, item: Any) -> str:

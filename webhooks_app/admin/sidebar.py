@@ -15,7 +15,7 @@ from django.db import models
 from django.http import HttpRequest, HttpResponseNotAllowed
 from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path
+from django.urls import URLPattern
 from django.utils.translation import gettext_lazy as _
 
 from ..models import Webhook
@@ -55,7 +55,7 @@ class PageAdmin(ReadOnlyAdmin):
     methods: Sequence[str] = ("GET", "HEAD")
 
     def get_urls(self) -> list[URLPattern]:
-        return [path("", self.admin_site.admin_view(self.view), name=f"webhooks_app_{self.opts.model_name}_changelist")]
+        return [self.own_path("", self.view, "changelist")]
 
     def is_open(self, request: HttpRequest) -> bool:
         """Return True if the user may open the page."""

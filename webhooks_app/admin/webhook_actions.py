@@ -37,13 +37,10 @@ class KeyRotation(ShowingSecrets):
     def rotate_secret(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
         if (already_done := shown_by_first(request)) is not None:
             return already_done
-        webhooks = list(queryset[:2])
-        if len(webhooks) != 1:
-            self.message_user(
-                request, gettext("Select a single webhook: its new secret is shown only once."), messages.ERROR
-            )
+        refusal = gettext("Select a single webhook: its new secret is shown only once.")
+        if (webhook := self.only_one(request, queryset, refusal)) is None:
             return None
-        form = RotationForm(request.POST if self.is_confirmed(request) else None, webhook=webhooks[0])
+        form = RotationForm(request.POST if self.is_confirmed(request) else None, webhook=webhook)
         if not form.is_valid():
             question = gettext(
                 "Create a new secret? It is shown only once. While it is prepared, the old one signs as before."
@@ -78,10 +75,8 @@ class FilterTrial(ActingAdmin):
 
     @admin.action(description=_("Try the filter"), permissions=["try_filter"])
     def try_filter(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        if queryset.count() != 1:
-            self.message_user(request, gettext("Select one webhook."), messages.ERROR)
+        if (webhook := self.only_one(request, queryset, gettext("Select one webhook."))) is None:
             return None
-        webhook = queryset.get()
         form = TryFilterForm(request.POST if self.is_confirmed(request) else None, initial={"filter": webhook.filter})
         more: dict[str, Any] = {}
         if form.is_valid() and USE_FILTER in request.POST:

@@ -15,18 +15,17 @@ from django.utils.translation import gettext_lazy as _
 from ..event_types import EventTypeRegistry, registry
 from ..maintenance.rollups import reading
 from ..models import Delivery, Webhook, WebhookHealth
-from ..models.delivery import DeliveryQuerySet
 from ..models.fields import translated
 from ..models.standing import Standing, health_of
 from ..models.status import REQUESTED
 from ..owners import event_types_for
 from ..pages import charts, health
 from ..pages.charts import window_of, windows
-from ..pages.display import MAX_URL, breakable, change_of_url, delivery_rows, moment, until_verified
-from ..pages.explanation import state_of_handshake, waiting_for, why
+from ..pages.display import MAX_URL, breakable, delivery_rows, moment, until_verified
 from ..pages.form_fields import SecretField
 from ..pages.forms import WebhookOptions
-from .display import deliveries_url, delivery_urls, shown_transcript, shows_deliveries
+from ..pages.handshake import latest_handshake
+from .display import deliveries_url, delivery_urls, shows_deliveries
 from .owned import as_shown
 from .owner_fields import Audience, AudienceForm
 
@@ -110,7 +109,8 @@ def recent(request: HttpRequest, webhook: Webhook, *, site: str, part: str = "re
     """Return the newest deliveries of a webhook, if the user may view deliveries."""
     if not shows_deliveries(request):
         return {"recent": []}
-    newest = _deliveries(request, webhook).filter(kind__in=REQUESTED)[: RECENT[part]]
+    rows = as_shown(request, webhook.deliveries.order_by("-pk"))
+    newest = rows.with_related().filter(kind__in=REQUESTED)[: RECENT[part]]
     listed = deliveries_url(site=site, webhook_id=webhook.pk)
     return {"recent": delivery_rows(newest, url=delivery_urls(site)), "deliveries_url": listed}
 
@@ -129,19 +129,9 @@ def course(request: HttpRequest, webhook: Webhook, *, site: str) -> Context:
 
 def handshake(request: HttpRequest, webhook: Webhook, *, site: str) -> Context:
     """Return the status of the latest verification, with its transcript if the user may view deliveries."""
-    delivery = _deliveries(request, webhook).handshakes().first()
-    if delivery is None:
-        return {"handshake": None, "is_done": True, "shows_attempts": shows_deliveries(request)}
-    attempts = shown_transcript(request, delivery, site=site)
-    return {
-        "handshake": delivery,
-        "change_of_url": change_of_url(delivery.webhook),
-        "is_done": delivery.state != Delivery.State.PENDING,
-        "handshake_status": state_of_handshake(delivery, why(attempts[-1].attempt) if attempts else ""),
-        "handshake_attempts": attempts,
-        "handshake_waits": waiting_for(delivery, url=delivery_urls(site)),
-        "shows_attempts": shows_deliveries(request),
-    }
+    found = latest_handshake(as_shown(request, webhook.deliveries.all()), url=delivery_urls(site))
+    is_done = found is None or found.state != Delivery.State.PENDING
+    return {"handshake": found, "is_done": is_done, "shows_attempts": shows_deliveries(request)}
 
 
 def subscribed(webhook: Webhook, *, site: str) -> list[Subscribed]:
@@ -156,16 +146,9 @@ def _subscribed(name: str, site: str) -> Subscribed:
     return Subscribed(name, registry.get(name).description, url)
 
 
-def _deliveries(request: HttpRequest, webhook: Webhook) -> DeliveryQuerySet:
-    rows = as_shown(request, webhook.deliveries.order_by("-pk"))
-    return rows.select_related("event", "webhook__lane", "queue_entry").defer("event__body")
-
-
 class WebhookForm(AudienceForm, WebhookOptions):
     """Form of a webhook. Only a new webhook has a field for the secret."""
 
-    new_owner: Any = None
-    """Owner of a new webhook if the form has no owner field."""
     visible_types: EventTypeRegistry = registry
     """Event types offered for a new webhook."""
 
@@ -194,8 +177,6 @@ class WebhookForm(AudienceForm, WebhookOptions):
         is_new = self.instance._state.adding
         if not is_new:
             self.fields.pop("secret", None)
-        elif "owner" not in self.fields:
-            self.instance.owner = self.new_owner
         self.offer_audience()
         self.offer_types(self.visible_types if is_new else event_types_for(self.instance.owner))
 

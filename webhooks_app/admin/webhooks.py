@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.contrib import admin
-from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet, prefetch_related_objects
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
+from django.urls import URLPattern, reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
@@ -32,9 +31,9 @@ from ..pages.lists import WEBHOOKS
 from ..reasons import code_of
 from . import webhook_page
 from .actions import MAX_CRUMB
-from .display import shows_deliveries, time_of
+from .display import column, shows_deliveries, time_column
 from .event_types import EventTypePages
-from .export import ExportingAdmin, account_of, shown_account_of
+from .export import ExportingAdmin, shown_account_of
 from .filters import filters_of
 from .operations_page import OperationsPage
 from .overview import shown_overview
@@ -97,7 +96,6 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookActions, Expo
     list_display = ("target", "state", "owner_name", "course", "last_delivery", "failing")
     exported = {  # noqa: RUF012
         "target": {"url": "url", "description": "description", "pending_url": "pending_url"},
-        "owner_name": {"account": account_of},
         "state": {
             "status": "status",
             "status_reason": "status_reason",
@@ -116,11 +114,10 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookActions, Expo
                 admin_site.register(entry, page)
 
     def get_urls(self) -> list[URLPattern]:
-        view = self.admin_site.admin_view
         return [
-            path("overview/", view(self.overview_view), name="webhooks_app_webhook_overview"),
-            path("check-url/", view(self.check_url_view), name="webhooks_app_webhook_check_url"),
-            path("<path:object_id>/live/<str:part>/", view(self.live_view), name="webhooks_app_webhook_live"),
+            self.own_path("overview/", self.overview_view, "overview"),
+            self.own_path("check-url/", self.check_url_view, "check_url"),
+            self.own_path("<path:object_id>/live/<str:part>/", self.live_view, "live"),
             *super().get_urls(),
         ]
 
@@ -163,17 +160,13 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookActions, Expo
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         form: Any = super().get_form(request, obj, change, **kwargs)
-        form.new_owner = self.only_owner(request)
-        form.chooses_audience = manages_all(request)
         form.visible_types = visible_event_types(request)
         if "url" in form.base_fields:
             check = reverse("admin:webhooks_app_webhook_check_url", current_app=self.admin_site.name)
             form.base_fields["url"].widget.attrs["data-check"] = check
         return form
 
-    @admin.display(description=_("account"))
-    def owner_name(self, item: Webhook) -> str:
-        return shown_account_of(item)
+    owner_name = column(_("account"), shown_account_of)
 
     @admin.display(description=_("URL"))
     def target(self, webhook: Webhook) -> SafeString:
@@ -205,7 +198,7 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookActions, Expo
         lines = [(key["scheme"], key["key"], state_of_key(key)) for key in webhook.public_keys]
         return format_html_join(SafeString("<br>"), "{}: <code>{}</code> ({})", lines)
 
-    previous_secret_until = time_of("previous_secret_until", _("old secret expires"))
+    previous_secret_until = time_column("previous_secret_until", _("old secret expires"))
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: Any) -> None:
         if change:
@@ -279,8 +272,8 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookActions, Expo
     def _handshake(self, request: HttpRequest, webhook: Webhook) -> dict[str, Any]:
         """Return the latest verification. After its success it offers to send the missed events."""
         found = webhook_page.handshake(request, webhook, site=self.admin_site.name)
-        delivery = found["handshake"]
-        if delivery and delivery.state == Delivery.State.SUCCEEDED and webhook.status != Webhook.Status.ACTIVE:
+        latest = found["handshake"]
+        if latest and latest.state == Delivery.State.SUCCEEDED and webhook.status != Webhook.Status.ACTIVE:
             webhook.refresh_from_db(fields=["status"])  # verified since the webhook was read
         return {**found, **self.missed(request, webhook)}
 
@@ -299,11 +292,7 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookActions, Expo
 
     def live_view(self, request: HttpRequest, object_id: str, part: str) -> HttpResponseBase:
         """Return the current state of a live part of the page. Raise Http404 for a part that the user may not view."""
-        if not self.has_view_permission(request):
-            raise PermissionDenied
-        webhook = self.get_object(request, unquote(object_id))
-        if webhook is None:
-            raise Http404
+        webhook = self.viewed(request, object_id)
         if part == "handshake":
             return self._part(request, part, webhook, self._handshake(request, webhook))
         if part not in webhook_page.RECENT or not shows_deliveries(request):

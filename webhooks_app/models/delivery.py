@@ -93,6 +93,10 @@ class DeliveryQuerySet(MaskedQuerySet["Delivery"]):
             return self.filter(state__in=(Delivery.State.SUCCEEDED, Delivery.State.GIVEN_UP))
         return self.filter(failure=state) if self.is_listed(state) else self.filter(state=state)
 
+    def with_related(self) -> Self:
+        """Return the deliveries with the rows that pages and answers read beside them, without the events' bodies."""
+        return self.select_related("event", "webhook__lane", "queue_entry").defer("event__body")
+
     def handshakes(self) -> Self:
         """Return the verifications. They have no event; databases without an index of handshakes find them by it."""
         return self.filter(kind=DeliveryKind.VERIFICATION, event=None)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
@@ -41,13 +41,23 @@ MAX_FOUND = 250
 class EventQuerySet(BaseQuerySet["Event"]):
     def owned_by(self, owner: Any) -> Self:
         """Return the events of an owner, except those of types that the owner policy hides from them."""
-        return self.filter(owner=owner).exclude(type__in=hidden_types(owner))
+        return self.filter(owner=owner).exclude(hidden_events([owner]))
 
     def queued_before(self, moment: datetime) -> Self:
         return self.filter(pk__lt=first_id_at("evt", moment))
 
     def with_body(self) -> Self:
         return self.exclude(body="")
+
+
+def hidden_events(owners: Iterable[Any]) -> models.Q:
+    """Return the condition of the events that the policy hides from their owners; an empty one if there are none."""
+    hidden: dict[tuple[str, ...], list[Any]] = {}
+    for owner in owners:
+        if names := hidden_types(owner):
+            hidden.setdefault(tuple(names), []).append(owner.pk)
+    each = (models.Q(owner__in=keys, type__in=names) for names, keys in hidden.items())
+    return models.Q(*each, _connector=models.Q.OR)
 
 
 class Event(BaseModel):

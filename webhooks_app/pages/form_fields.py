@@ -168,6 +168,10 @@ CHOICES = (
 )
 
 
+KEPT_IF_EMPTY = {"accepted_statuses", "order", "recovery"}
+"""Fields without an empty choice, which a form of a program may leave out."""
+
+
 class HeadersField(MaskedField):
     """A field for custom headers, one per line. A form with errors shows their names, not the entered values."""
 
@@ -244,7 +248,7 @@ class ChoiceFields(forms.Form):
             field: Any = self.fields.get(name)
             if field is not None:
                 field.choices = choices(webhook)
-        for name in {"accepted_statuses", "order", "recovery"} & self.fields.keys():
+        for name in KEPT_IF_EMPTY & self.fields.keys():
             self.fields[name].required = False
         if "headers" in self.fields:
             self.fields["headers"].initial = _as_lines(self._headers_before)
@@ -283,14 +287,11 @@ class ChoiceFields(forms.Form):
             if key["scheme"] in added:
                 yield messages.SUCCESS, NEW_PUBLIC_KEY % {"key": key["key"]}
 
-    def clean_accepted_statuses(self) -> str:
-        return self.cleaned_data["accepted_statuses"] or str(self.instance.accepted_statuses)
-
-    def clean_order(self) -> str:
-        return self.cleaned_data["order"] or str(self.instance.order)
-
-    def clean_recovery(self) -> str:
-        return self.cleaned_data["recovery"] or str(self.instance.recovery)
+    def clean(self) -> dict[str, Any] | None:
+        cleaned = super().clean()
+        for name in KEPT_IF_EMPTY & self.cleaned_data.keys():
+            self.cleaned_data[name] = self.cleaned_data[name] or getattr(self.instance, name)
+        return cleaned
 
     def clean_headers(self) -> dict[str, str]:
         found: dict[str, str] = {}

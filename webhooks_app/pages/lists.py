@@ -5,12 +5,12 @@ A description has the filters with their names and meanings, the search, and the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from django.db.models import Q, QuerySet
+from django.db.models import Model, Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
@@ -581,6 +581,11 @@ AUDIT = AuditList(
 )
 
 LISTS: Sequence[RowList] = (DELIVERIES, EVENTS, WEBHOOKS, REPLAYS, KNOWN_PROBLEMS, KEYS, AUDIT)
+
+MODELS: Mapping[str, type[Model]] = {
+    prefix: listed.model for listed in LISTS for prefix, field in listed.ids.items() if field == "pk"
+}
+"""The models by the prefix of their identifiers."""
 
 
 def type_choices(listed: RowList, visible: EventTypeRegistry) -> dict[str, list[tuple[str, str]]]:

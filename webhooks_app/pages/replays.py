@@ -15,11 +15,13 @@ from django.utils.translation import gettext, ngettext
 from ..conf import settings
 from ..exceptions import WebhookStateError
 from ..models import Delivery, Replay, Webhook
+from ..models.delivery import DeliveryQuerySet
 from ..models.fields import translated
 from ..models.health import FailingPeriod
 from ..protocol.ids import time_of
 from ..replays.planning import failing_periods, outcomes_of
-from .display import grouped, moment
+from .display import DeliveryUrl, grouped, moment
+from .transcript import transcript
 
 State = Replay.State
 
@@ -107,7 +109,32 @@ def failing_sentences(periods: Iterable[FailingPeriod]) -> list[SafeString]:
     ]
 
 
-def sample_of(replay: Replay) -> list[dict[str, Any]]:
+def progress_of(replay: Replay, *, event_url: Callable[[str], str]) -> dict[str, Any]:
+    """Return the context of ``parts/replay_progress.html`` and ``parts/replay_sample.html``.
+
+    ``event_url`` returns the URL of an event; "" if the user may not view events.
+    """
+    latest = latest_of(replay)
+    return {
+        "replay": replay,
+        "status": status_in_words(replay, latest),
+        "notes": notes_about(replay),
+        "latest": latest,
+        "is_done": not latest.seconds,
+        "sample": [{**each, "url": event_url(each["event_id"])} for each in _sample_of(replay)],
+    }
+
+
+def last_answer(deliveries: DeliveryQuerySet, pk: str, *, shows_body: bool = True, url: DeliveryUrl) -> dict[str, Any]:
+    """Return the last attempt of a delivery with the answer; nothing if it is not among the deliveries."""
+    delivery = deliveries.with_related().filter(pk=pk).first() if pk else None
+    if delivery is None:
+        return {}
+    attempts = transcript(delivery.shown_attempts(), delivery, shows_body=shows_body, url=url)
+    return {"delivery": delivery, "delivery_url": url(pk), "attempts": attempts[-1:]}
+
+
+def _sample_of(replay: Replay) -> list[dict[str, Any]]:
     """Return the first events found, with their outcomes of now."""
     labels = {**dict(Delivery.State.choices), **dict(Replay.Outcome.choices)}
     now = outcomes_of(replay, [each["event_id"] for each in replay.sample])

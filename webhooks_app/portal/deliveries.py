@@ -50,8 +50,7 @@ class DeliveryListPage(ListPage):
         return {**super().offers(), "webhook_id": [(pk, url[:60]) for pk, url in webhooks.items()]}
 
     def rows(self) -> Any:
-        shown = Delivery.objects.for_owner().owned_by(self.owner)
-        return shown.select_related("event", "webhook__lane", "queue_entry").defer("event__body")
+        return Delivery.objects.for_owner().owned_by(self.owner).with_related()
 
     def shown(self, page: Page) -> dict[str, Any]:
         return {"rows": delivery_rows(page.rows, url=self.delivery_url)}
@@ -68,19 +67,14 @@ class DeliveryPage(AccountPage):
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         context = attempts_of(self, self.kwargs["pk"])
         delivery: Delivery = context["delivery"]
-        again = (
-            Delivery.objects.owned_by(self.owner)
-            .for_owner()
-            .filter(redelivery_of=delivery.redelivery_of_id or delivery.pk)
-        )
-        again = again.exclude(pk=delivery.pk).select_related("event", "webhook__lane", "queue_entry")
-        again = again.defer("event__body").order_by("-pk")[:RECENT]
+        again = Delivery.objects.owned_by(self.owner).for_owner().exclude(pk=delivery.pk)
+        again = again.filter(redelivery_of=delivery.redelivery_of_id or delivery.pk).with_related()
         return super().get_context_data(
             title=delivery.event_type,
             **context,
             policy=policy_in_words(delivery),
             why_cancelled=why_cancelled(delivery) if delivery.state == Delivery.State.CANCELLED else "",
-            redeliveries=delivery_rows(again, url=self.delivery_url),
+            redeliveries=delivery_rows(again.order_by("-pk")[:RECENT], url=self.delivery_url),
             actions=list(buttons_of(self, DELIVERY, delivery, lambda name: name)),
             **kwargs,
         )
@@ -90,8 +84,7 @@ class DeliveryPage(AccountPage):
         offer = DELIVERY.get(request.POST.get("action", "redeliver"))
         if offer is None:
             raise Http404
-        rows = Delivery.objects.select_related("event", "webhook__lane", "queue_entry")
-        delivery = self.find(rows, self.kwargs["pk"])
+        delivery = self.find(Delivery.objects.with_related(), self.kwargs["pk"])
         return redirect(self.delivery_url((self.perform(offer, delivery) or delivery).pk))
 
 

@@ -9,22 +9,13 @@ from django.contrib import messages
 from django.http import HttpResponse
 from django.utils.translation import gettext_lazy as _
 
-from ..models import Delivery, Replay
+from ..models import Replay
 from ..models.replay import missing_outcomes
 from ..operations import replays
 from ..operations.rights import VIEW_DELIVERIES
 from ..pages.actions import REPLAY, WEBHOOK
 from ..pages.filters import moment_field
-from ..pages.replays import (
-    failing_sentences,
-    latest_of,
-    moved_start,
-    notes_about,
-    sample_of,
-    status_in_words,
-    why_not_startable,
-)
-from ..pages.transcript import transcript
+from ..pages.replays import failing_sentences, last_answer, moved_start, progress_of, why_not_startable
 from .actions import Button, buttons_of
 from .base import AccountPage, WebhookFormPage, redirect
 
@@ -86,25 +77,13 @@ class ReplayPage(AccountPage):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         replay: Replay = self.find(Replay.objects.select_related("webhook"), self.kwargs["pk"])
-        latest = latest_of(replay)
+        found = progress_of(replay, event_url=lambda pk: self.url("event", pk))
+        answer = last_answer(replay.deliveries.for_owner(), found["latest"].answered, url=self.delivery_url)
         return super().get_context_data(
-            replay=replay,
-            is_done=not latest.seconds,
             subject=replay.webhook.url,
-            status=status_in_words(replay, latest),
-            notes=notes_about(replay),
-            latest=latest,
-            **self._answer(latest.answered),
-            sample=sample_of(replay),
+            deliveries_url=f"{self.url('deliveries')}?replay_id={replay.pk}",
+            **found,
+            **answer,
             steps=list(buttons_of(self, REPLAY, replay, lambda name: self.url("replay-step", replay.pk, name))),
             **kwargs,
         )
-
-    def _answer(self, pk: str) -> dict[str, Any]:
-        """Return the last attempt of a delivery with the answer."""
-        found = Delivery.objects.owned_by(self.owner).for_owner().filter(pk=pk)
-        delivery = found.select_related("event", "webhook").first() if pk else None
-        if delivery is None:
-            return {}
-        attempts = transcript(delivery.shown_attempts(), delivery, shows_body=True, url=self.delivery_url)
-        return {"delivery": delivery, "attempts": attempts[-1:]}

@@ -19,12 +19,13 @@ from ..owners import event_types_for
 from ..pages.actions import WEBHOOK
 from ..pages.explanation import waiting_for
 from ..pages.forms import RotationForm, TestEventForm
+from ..pages.handshake import latest_handshake
 from ..pages.shown_once import show_once, shown_by_first, take
 from ..pages.transcript import transcript
 from ..pages.verification import command_for_python, receiver_for, samples_for
 from ..transport.endpoint import ANYWHERE, parse_endpoint
 from .base import AccountPage, WebhookFormPage, redirect
-from .webhooks import handshake_of
+from .webhooks import shown_deliveries
 
 __all__ = ["RotationPage", "SecretPage", "TestEventPage", "VerificationPage"]
 
@@ -70,8 +71,7 @@ class TestEventPage(WebhookFormPage):
 
 def attempts_of(page: AccountPage, pk: str) -> dict[str, Any]:
     """Return the context of a delivery with its attempts. Raises Http404."""
-    rows = Delivery.objects.select_related("event", "webhook__lane", "queue_entry")
-    delivery = page.find(rows, pk)
+    delivery = page.find(Delivery.objects.with_related(), pk)
     return {
         "delivery": delivery,
         "is_done": delivery.state != Delivery.State.PENDING,
@@ -129,7 +129,7 @@ class SecretPage(AccountPage):
             secret=secret,
             **(_receivers(webhook, secret) if secret else {}),
             live_url=self.url("webhook", webhook.pk),  # this page can be read only once
-            **handshake_of(self, webhook),
+            handshake=latest_handshake(shown_deliveries(webhook), url=self.delivery_url),
             can_verify=self.may(verify.right) and verify.is_for(webhook),
             **kwargs,
         )

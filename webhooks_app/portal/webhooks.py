@@ -24,14 +24,14 @@ from ..models.webhook import check_url
 from ..operations.registration import register_webhook, update_webhook
 from ..operations.rights import REGISTER_WEBHOOK, UPDATE_WEBHOOK
 from ..owners import event_types_for
-from ..pages.display import change_of_url, delivery_rows
-from ..pages.explanation import state_of_handshake, waiting_for, why
+from ..pages.display import delivery_rows
+from ..pages.explanation import why
 from ..pages.form_fields import SecretField
 from ..pages.forms import GroupedCheckboxes, WebhookOptions, as_form_error, event_type_choices
+from ..pages.handshake import latest_handshake
 from ..pages.health import in_short, sentences, why_paused
 from ..pages.lists import WEBHOOKS
 from ..pages.shown_once import new_submission, show_once, shown_by_first
-from ..pages.transcript import transcript
 from ..routing.preview import preview_filter
 from .actions import buttons_of_webhook
 from .base import AccountPage, FormPage, ListPage, WebhookFormPage, add_errors, redirect
@@ -152,7 +152,7 @@ class WebhookPage(AccountPage):
         found = health_of(webhook)
         failure = last_failure_of(webhook, found)
         attempts = failure.shown_attempts() if failure else []  # retention may have deleted them
-        newest = _deliveries(webhook).filter(kind__in=(Delivery.Kind.EVENT, Delivery.Kind.TEST)).order_by("-pk")
+        newest = shown_deliveries(webhook).filter(kind__in=(Delivery.Kind.EVENT, Delivery.Kind.TEST)).order_by("-pk")
         recent = delivery_rows(newest[:RECENT], url=self.delivery_url)
         day = reading.series(Window.DAY, [webhook.pk])
         return super().get_context_data(
@@ -170,7 +170,7 @@ class WebhookPage(AccountPage):
             day_p95=day.total.response_times.percentile(0.95),
             is_expected=any(row.delivery.state == Delivery.State.PENDING for row in recent),
             replays=Replay.objects.filter(webhook=webhook).order_by("-pk")[:5],
-            **handshake_of(self, webhook),
+            handshake=latest_handshake(shown_deliveries(webhook), url=self.delivery_url),
             **kwargs,
         )
 
@@ -188,29 +188,14 @@ def last_failure_of(webhook: Webhook, found: Health) -> Delivery | None:
     """Return the last delivery of an event with a failed request, if the receiver fails; otherwise None."""
     if found.standing not in FAILS:
         return None
-    events = _deliveries(webhook).filter(kind=Delivery.Kind.EVENT)
+    events = shown_deliveries(webhook).filter(kind=Delivery.Kind.EVENT)
     given_up = events.in_state(Delivery.State.GIVEN_UP).order_by("-pk").first()
     return given_up or events.filter(queue_entry__webhook=webhook, queue_entry__attempt__gt=0).order_by("pk").first()
 
 
-def handshake_of(page: AccountPage, webhook: Webhook) -> dict[str, Any]:
-    """Return the latest verification of a webhook with its requests and answers."""
-    delivery = _deliveries(webhook).handshakes().order_by("-pk").first()
-    if delivery is None:
-        return {"handshake": None}
-    attempts = transcript(delivery.shown_attempts(), delivery, shows_body=True, url=page.delivery_url)
-    return {
-        "handshake": delivery,
-        "change_of_url": change_of_url(delivery.webhook),
-        "handshake_status": state_of_handshake(delivery, why(attempts[-1].attempt) if attempts else ""),
-        "handshake_waits": waiting_for(delivery, url=page.delivery_url) if not attempts else "",
-        "attempts": attempts,
-    }
-
-
-def _deliveries(webhook: Webhook) -> DeliveryQuerySet:
-    rows = Delivery.objects.filter(webhook=webhook).for_owner()
-    return rows.select_related("event", "webhook__lane", "queue_entry").defer("event__body")
+def shown_deliveries(webhook: Webhook) -> DeliveryQuerySet:
+    """Return the deliveries of a webhook as its owner may see them."""
+    return Delivery.objects.filter(webhook=webhook).for_owner().with_related()
 
 
 class SettingsPage(WebhookFormPage):
