@@ -17,6 +17,7 @@ from django.http import HttpRequest
 from django.shortcuts import get_object_or_404
 from django.utils import translation
 from rest_framework.authentication import BaseAuthentication
+from rest_framework.decorators import action
 from rest_framework.exceptions import PermissionDenied, UnsupportedMediaType, ValidationError
 from rest_framework.negotiation import BaseContentNegotiation, DefaultContentNegotiation
 from rest_framework.parsers import BaseParser
@@ -85,8 +86,13 @@ class Operation:
     """The body of several requests at once, as an alternative to ``request``."""
     batch_answer: type[BaseSerializer[Any]] | None = None
     probes: bool = False
+    """Whether it sends a request at once. That of an action is known."""
     offer: Offer | None = None
     """The action that it performs, if it is one on a row."""
+    run: Callable[..., Any] | None = None
+    """What performs it instead of the action's own operation, with the fields of the body as arguments."""
+    answers_with_result: bool = False
+    """Whether the answer has what the action has made, not its row."""
     right: Right | None = None
     """The right that the operation requires, if ``scope`` is not enough to know it. That of an action is known."""
     stores_answer: bool = True
@@ -95,6 +101,8 @@ class Operation:
     def __post_init__(self) -> None:
         if self.offer is not None:
             object.__setattr__(self, "right", self.offer.right)
+            object.__setattr__(self, "probes", self.offer.sends)
+            object.__setattr__(self, "run", self.run or self.offer.operation)
         if self.right is not None and not self.scope:
             object.__setattr__(self, "scope", self.right.scope)
 
@@ -190,8 +198,21 @@ class ApiViewSet(ApiView, GenericViewSet[Any]):
     asked: Asked
     tag = ""
     operations: ClassVar[Mapping[str, Operation]] = {}
+    offers: ClassVar[Mapping[str, Offer]] = {}
+    """The actions on a row. Those with a meaning get a route, and an operation unless ``operations`` has one."""
+    record: ClassVar[type[BaseSerializer[Any]]]
+    """The answer of an action: its row."""
     post: Any
     """The called action, bound by Django REST framework."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        documented = {name: offer for name, offer in cls.offers.items() if offer.meaning}
+        own = {name: Operation(offer=offer, answer=cls.record) for name, offer in documented.items()}
+        cls.operations = {**own, **cls.operations}
+        for name, offer in documented.items():
+            if not hasattr(cls, name):
+                setattr(cls, name, _performing(name, offer.meaning))
 
     @property
     def operation(self) -> Operation | None:
@@ -292,18 +313,16 @@ class ApiViewSet(ApiView, GenericViewSet[Any]):
         assert self.operation is not None
         return Response(self.get_serializer(instance).data, status=self.operation.status, headers=dict(headers or {}))
 
-    def perform(self, pk: str, operation: Callable[..., object] | None = None, **given: Any) -> Response:
-        """Perform the action of the called operation, and answer with the row, even if it was in that state already.
-
-        ``operation`` replaces the action's own.
-        """
+    def perform(self, pk: str, **given: Any) -> Response:
+        """Perform the called operation on a row, and answer with the row, even if it was in that state already."""
         assert self.operation is not None
-        assert self.operation.offer is not None
-        run, row = operation or self.operation.offer.operation, self.find(pk)
-        assert run is not None
+        assert self.operation.run is not None
+        run = partial(self.operation.run, self.find(pk), actor=self.actor, **given)
+        if self.operation.answers_with_result:
+            return self.answer(run())
         with suppress(AlreadyInStateError):
-            run(row, actor=self.actor, **given)
-        return self.answer(row)
+            run()
+        return self.answer(run.args[0])
 
     def hides_rows(self) -> bool:
         """Return True if the caller may not view some of the owner's rows."""
@@ -315,6 +334,18 @@ class ApiViewSet(ApiView, GenericViewSet[Any]):
             self.asked = ListFilters().asked(self.request, self, given)
         page = self.paginate_queryset(rows)
         return self.get_paginated_response(self.get_serializer(page, many=True).data)
+
+
+def _performing(name: str, meaning: str) -> Callable[..., Response]:
+    """Return the method of an action, with its route and its documentation."""
+
+    def run(self: ApiViewSet, request: Request, **kwargs: str) -> Response:
+        assert self.operation is not None
+        given = self.validated() if self.operation.request else {}
+        return self.perform(kwargs[self.lookup_url_kwarg or "pk"], **given)
+
+    run.__name__, run.__doc__ = name, meaning
+    return action(detail=True, methods=["post"], url_path=name.replace("_", "-"))(run)
 
 
 def _check_charset(request: HttpRequest | Request) -> None:

@@ -170,14 +170,18 @@ class DeliveryViewSet(ApiViewSet):
     """The log of deliveries, and redelivery."""
 
     tag = "Deliveries"
-    queryset = Delivery.objects.select_related("event", "webhook__lane", "queue_entry").defer("event__body")
+    queryset = Delivery.objects.with_related()
     listed = DELIVERIES
     lookup_url_kwarg = "delivery_id"
+    offers = DELIVERY
+    record = DeliverySerializer
     operations: ClassVar = {
         "list": Operation(scope=READ, answer=DeliverySerializer, many=True),
         "retrieve": Operation(scope=READ, answer=DeliveryWithAttemptsSerializer),
-        "redeliver": Operation(offer=DELIVERY["redeliver"], answer=QueuedEventSerializer, status=202, probes=True),
-        "retry": Operation(offer=DELIVERY["retry"], answer=DeliverySerializer, status=202, probes=True),
+        "redeliver": Operation(
+            offer=DELIVERY["redeliver"], answer=QueuedEventSerializer, answers_with_result=True, status=202
+        ),
+        "retry": Operation(offer=DELIVERY["retry"], answer=DeliverySerializer, status=202),
         "redeliver_selection": Operation(
             right=DELIVERY["redeliver"].right, request=SelectionSerializer, answer=RedeliveredSerializer, status=202
         ),
@@ -190,25 +194,6 @@ class DeliveryViewSet(ApiViewSet):
     def retrieve(self, request: Request, delivery_id: str) -> Response:
         """Read a delivery with its attempts and the receiver's answers."""
         return self.answer(self.find(delivery_id))
-
-    @action(detail=True, methods=["post"])
-    def redeliver(self, request: Request, delivery_id: str) -> Response:
-        """Redeliver the event of a finished delivery.
-
-        This creates a new delivery of the same event, with the same bytes and its own attempts. A pending delivery is
-        refused (409), because the receiver would get the event from both: retry it instead.
-        """
-        return self.answer(redeliver(self.find(delivery_id), actor=self.actor))
-
-    @action(detail=True, methods=["post"])
-    def retry(self, request: Request, delivery_id: str) -> Response:
-        """Make the next attempt of a pending delivery now.
-
-        It is one of the delivery's attempts, and the retries after it follow the same schedule. The limits of the
-        webhook apply; `hold` in the answer says what the attempt waits for. A delivery that is finished, in flight, or
-        held by something else than its time, such as a pause, is refused (409). One that is due does not change.
-        """
-        return self.perform(delivery_id)
 
     @action(detail=False, methods=["post"], url_path="redeliver")
     def redeliver_selection(self, request: Request) -> Response:

@@ -15,7 +15,6 @@ from django.utils.dateparse import parse_datetime
 from django.utils.functional import lazy
 from rest_framework import serializers
 
-from ..conf import known_policies, known_signatures
 from ..models.limits import SECRET_LENGTHS, check_secret
 from ..models.own_headers import MAX_HEADERS, MAX_QUOTED_NAME, MAX_VALUE_LENGTH
 from ..owners import public_event_types
@@ -163,35 +162,21 @@ def _in_words(value: str, label: str) -> str:
     return f"`{value}`" if is_same else f"`{value}` ({label.removesuffix('.')})"
 
 
-class EventTypeField(TextField):
-    """The name of an event type. The caller looks it up in the catalogue, all names of a list at once."""
+class NameField(TextField):
+    """One of several names, which the operation or the model looks up, all names of a list at once."""
 
-    component = "EventTypeName"
+    def __init__(self, names: Callable[[], Iterable[str]], component: str | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.names, self.component = names, component
 
     def schema_extras(self) -> dict[str, Any]:
-        names = list(public_event_types().names())
+        names = list(self.names())
         return {"enum": names} if names else {}
 
 
-class RetryPolicyField(TextField):
-    """The name of a retry policy, or an empty string. The model looks it up."""
-
-    def schema_extras(self) -> dict[str, Any]:
-        return {"enum": ["", *known_policies()]}
-
-
-class SignatureField(TextField):
-    """The name of a signature scheme. The model looks it up."""
-
-    def schema_extras(self) -> dict[str, Any]:
-        return {"enum": list(known_signatures())}
-
-
-class KeySchemeField(TextField):
-    """The name of a signature scheme that has keys of its own. The model looks it up."""
-
-    def schema_extras(self) -> dict[str, Any]:
-        return {"enum": sorted({scheme.key_scheme for scheme in known_signatures().values()})}
+def event_type_field(**kwargs: Any) -> NameField:
+    """Return a field for the name of an event type."""
+    return NameField(lambda: public_event_types().names(), "EventTypeName", **kwargs)
 
 
 class ShortListField(serializers.ListField):

@@ -21,7 +21,7 @@ from drf_spectacular.extensions import (
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.plumbing import ResolvedComponent
-from drf_spectacular.settings import patched_settings
+from drf_spectacular.settings import SPECTACULAR_DEFAULTS, patched_settings
 from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
@@ -31,7 +31,7 @@ from ..event_types import EventType
 from ..models.limits import most_in_flight
 from ..owners import public_event_types
 from . import errors
-from .fields import EventTypeField
+from .fields import event_type_field
 from .idempotency import HEADER, SCHEMA
 
 PROBLEM_SCHEMA: dict[str, Any] = {
@@ -87,39 +87,16 @@ ignore the fields that you do not know. States, results, reasons and other field
 (`x-extensible-enum`) may get new ones: accept every string there. Requests accept only the documented values."""
 
 SETTINGS: dict[str, Any] = {
+    **{name: value for name, value in SPECTACULAR_DEFAULTS.items() if not name.startswith(("SERVE_", "DEFAULT_"))},
     "OAS_VERSION": "3.1.0",
     "TITLE": "Webhooks",
     "DESCRIPTION": DESCRIPTION,
     "VERSION": "1",
     "SCHEMA_PATH_PREFIX": "",
-    "SCHEMA_PATH_PREFIX_TRIM": False,
-    "SCHEMA_PATH_PREFIX_INSERT": "",
     "COMPONENT_SPLIT_PATCH": False,
-    "COMPONENT_SPLIT_REQUEST": False,
-    "COMPONENT_NO_READ_ONLY_REQUIRED": False,
-    "ENFORCE_NON_BLANK_FIELDS": False,
-    "APPEND_PATHS": {},
-    "APPEND_COMPONENTS": {},
-    "SECURITY": [],
-    "PREPROCESSING_HOOKS": [],
-    "POSTPROCESSING_HOOKS": ["drf_spectacular.hooks.postprocess_schema_enums"],
     "SORT_OPERATIONS": False,
     "SORT_OPERATION_PARAMETERS": False,
-    "ENUM_NAME_OVERRIDES": {},
     "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
-    "CAMELIZE_NAMES": False,
-    "AUTHENTICATION_WHITELIST": None,
-    "PARSER_WHITELIST": None,
-    "RENDERER_WHITELIST": None,
-    "CONTACT": {},
-    "LICENSE": {},
-    "TOS": None,
-    "SERVERS": [],
-    "TAGS": [],
-    "EXTERNAL_DOCS": {},
-    "EXTENSIONS_INFO": {},
-    "EXTENSIONS_ROOT": {},
-    "WEBHOOKS": [],
 }
 """All settings that affect the document, so that it does not depend on the host's own settings."""
 
@@ -274,7 +251,7 @@ class NewEventSchema(TypedBodySchema):
 
     def map_serializer(self, auto_schema: Any, direction: Any) -> dict[str, Any]:
         schema = super().map_serializer(auto_schema, direction)
-        event_type = auto_schema._map_serializer_field(EventTypeField(), direction)  # noqa: SLF001 - as in its documentation
+        event_type = auto_schema._map_serializer_field(event_type_field(), direction)  # noqa: SLF001 - as in its documentation
         schema["properties"]["type"] = {
             "allOf": [event_type],
             "description": schema["properties"]["type"]["description"],

@@ -7,7 +7,6 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from rest_framework import serializers
-from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -21,24 +20,18 @@ from ..pages.lists import REPLAYS
 from .base import ApiViewSet, Operation
 from .fields import (
     BodySerializer,
-    EventTypeField,
     KnownField,
     MomentField,
     MomentInputField,
+    NameField,
     RateField,
     ReasonCodeField,
     ShortListField,
     TextField,
+    event_type_field,
 )
 
 __all__ = ["ReplayViewSet"]
-
-
-class OutcomeField(TextField):
-    """An outcome of events. The operation checks all outcomes of a list at once."""
-
-    def schema_extras(self) -> dict[str, Any]:
-        return {"enum": list(Replay.Outcome.values)}
 
 
 class NewReplaySerializer(BodySerializer[Replay]):
@@ -52,14 +45,14 @@ class NewReplaySerializer(BodySerializer[Replay]):
         required=False, help_text="End of the period, later than `since`. Default and upper bound: now."
     )
     events = ShortListField(
-        child=EventTypeField(),
+        child=event_type_field(),
         source="event_types",
         required=False,
         max_length=MAX_EVENT_TYPES,
         help_text="The event types to send, out of the subscribed ones. Default: all subscribed types.",
     )
     states = ShortListField(
-        child=OutcomeField(),
+        child=NameField(lambda: Replay.Outcome.values),
         required=False,
         min_length=1,
         max_length=len(Replay.Outcome),
@@ -129,14 +122,12 @@ class ReplayViewSet(ApiViewSet):
     queryset = Replay.objects.select_related("webhook")
     listed = REPLAYS
     lookup_url_kwarg = "replay_id"
+    offers = STEPS
+    record = ReplaySerializer
     operations: ClassVar = {
         "list": Operation(scope=READ, answer=ReplaySerializer, many=True),
         "create": Operation(right=REPLAY, request=NewReplaySerializer, answer=ReplaySerializer, status=201),
         "retrieve": Operation(scope=READ, answer=ReplaySerializer),
-        "start": Operation(offer=STEPS["start"], answer=ReplaySerializer),
-        "pause": Operation(offer=STEPS["pause"], answer=ReplaySerializer),
-        "resume": Operation(offer=STEPS["resume"], answer=ReplaySerializer),
-        "cancel": Operation(offer=STEPS["cancel"], answer=ReplaySerializer),
     }
 
     def list(self, request: Request) -> Response:
@@ -157,32 +148,3 @@ class ReplayViewSet(ApiViewSet):
     def retrieve(self, request: Request, replay_id: str) -> Response:
         """Read a replay and its progress."""
         return self.answer(self.find(replay_id))
-
-    @action(detail=True, methods=["post"])
-    def start(self, request: Request, replay_id: str) -> Response:
-        """Start a replay that is ready.
-
-        Workers queue each event once, at the rate of the replay, and leave room for live traffic.
-        """
-        return self.perform(replay_id)
-
-    @action(detail=True, methods=["post"])
-    def pause(self, request: Request, replay_id: str) -> Response:
-        """Pause a running replay.
-
-        Events that are already queued are still sent.
-        """
-        return self.perform(replay_id)
-
-    @action(detail=True, methods=["post"])
-    def resume(self, request: Request, replay_id: str) -> Response:
-        """Resume a replay that was paused, or stopped together with its webhook."""
-        return self.perform(replay_id)
-
-    @action(detail=True, methods=["post"])
-    def cancel(self, request: Request, replay_id: str) -> Response:
-        """Cancel a replay permanently.
-
-        Its queued deliveries are cancelled, except those in flight.
-        """
-        return self.perform(replay_id)

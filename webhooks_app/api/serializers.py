@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from django.utils import timezone
 from rest_framework import serializers
 
-from ..conf import known_signatures
+from ..conf import known_policies, known_signatures
 from ..event_types import EventType
 from ..exceptions import UnknownEventTypeError
 from ..models import ApiKey, AuditEntry, Delivery, Event, MailPreference, Webhook, WebhookHealth
@@ -27,23 +27,21 @@ from .fields import (
     BodySerializer,
     CountField,
     CredentialsField,
-    EventTypeField,
     FilterField,
     FlagField,
     HeadersField,
-    KeySchemeField,
     KnownField,
     MomentField,
     MomentInputField,
+    NameField,
     OptionField,
     RateField,
     ReasonCodeField,
-    RetryPolicyField,
     SecretField,
     ShortListField,
-    SignatureField,
     TextField,
     UrlField,
+    event_type_field,
 )
 
 AUDIT_NAMES = {"event_types": "events", "header_fingerprints": "headers"}
@@ -267,7 +265,7 @@ class SettableFields(BodySerializer[Webhook]):
         "is its `pending_url` until then; the current URL withdraws that.",
     )
     events = ShortListField(
-        child=EventTypeField(),
+        child=event_type_field(),
         source="event_types",
         min_length=1,
         max_length=MAX_EVENT_TYPES,
@@ -299,7 +297,7 @@ class SettableFields(BodySerializer[Webhook]):
     )
 
     signatures = ShortListField(
-        child=SignatureField(),
+        child=NameField(known_signatures),
         required=False,
         min_length=1,
         max_length=MAX_SIGNATURES,
@@ -319,7 +317,8 @@ class SettableFields(BodySerializer[Webhook]):
         help_text="Credentials for HTTP basic authentication, sent in the Authorization header; null removes them.",
     )
 
-    retry_policy = RetryPolicyField(
+    retry_policy = NameField(
+        lambda: ["", *known_policies()],
         required=False,
         allow_blank=True,
         max_length=40,
@@ -368,7 +367,8 @@ class MailsChoiceSerializer(BodySerializer[Any]):
 
 
 class SchemeSerializer(BodySerializer[Webhook]):
-    scheme = KeySchemeField(
+    scheme = NameField(
+        lambda: sorted({scheme.key_scheme for scheme in known_signatures().values()}),
         required=False,
         help_text="The signature scheme of the key. Default: `native`, whose key is the secret.",
     )
@@ -393,7 +393,7 @@ class NewSecretSerializer(SchemeSerializer):
 
 class TestRequestSerializer(BodySerializer[Any]):
     webhook_id = TextField(help_text="The webhook to send to. It need not be subscribed to the type.")
-    event_type = EventTypeField(help_text="The type whose example is sent.")
+    event_type = event_type_field(help_text="The type whose example is sent.")
 
     def validate_event_type(self, value: str) -> str:
         try:

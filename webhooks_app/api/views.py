@@ -17,7 +17,6 @@ from ..exceptions import UnknownEventTypeError
 from ..models import AuditEntry, Delivery, Event, MailPreference, Webhook
 from ..models.webhook_secret import SECRET
 from ..operations import lifecycle, rights, rotation
-from ..operations.lifecycle import start_verification
 from ..operations.mails import choose_mails
 from ..operations.registration import describe_offer, register_webhook, update_webhook
 from ..operations.rights import READ, READ_EVENTS
@@ -46,6 +45,14 @@ from .lists import WholeListPagination
 __all__ = ["EventTypeViewSet", "EventViewSet", "WebhookViewSet"]
 
 
+OF_ONE_KEY = {
+    "activate_secret": rotation.activate_secret,
+    "withdraw_secret": rotation.withdraw_secret,
+    "revoke_previous_secret": rotation.revoke_previous_secret,
+}
+"""The actions on prepared and replaced keys, which pages perform on those of all schemes."""
+
+
 class WebhookViewSet(ApiViewSet):
     """Webhooks, and the operations on one of them."""
 
@@ -55,6 +62,8 @@ class WebhookViewSet(ApiViewSet):
     queryset = Webhook.objects.existing()
     listed = WEBHOOKS
     lookup_url_kwarg = "webhook_id"
+    offers = WEBHOOK
+    record = serializers.WebhookSerializer
     operations: ClassVar = {
         "list": Operation(scope=READ, answer=serializers.WebhookSerializer, many=True),
         "create": Operation(
@@ -78,42 +87,27 @@ class WebhookViewSet(ApiViewSet):
             request=serializers.TestRequestSerializer,
             answer=serializers.QueuedEventSerializer,
             status=202,
-            probes=True,
         ),
         "verify": Operation(
-            offer=WEBHOOK["verify"],
-            answer=serializers.QueuedDeliverySerializer,
-            status=202,
-            probes=True,
+            offer=WEBHOOK["verify"], answer=serializers.QueuedDeliverySerializer, answers_with_result=True, status=202
         ),
         "rotate_secret": Operation(
             offer=WEBHOOK["rotate_secret"],
+            run=rotation.rotate_secret,
             request=serializers.NewSecretSerializer,
             body_required=False,
             answer=serializers.RotatedWebhookSerializer,
         ),
-        "activate_secret": Operation(
-            offer=WEBHOOK["activate_secret"],
-            request=serializers.SchemeSerializer,
-            body_required=False,
-            answer=serializers.WebhookSerializer,
-        ),
-        "withdraw_secret": Operation(
-            offer=WEBHOOK["withdraw_secret"],
-            request=serializers.SchemeSerializer,
-            body_required=False,
-            answer=serializers.WebhookSerializer,
-        ),
-        "revoke_previous_secret": Operation(
-            offer=WEBHOOK["revoke_previous_secret"],
-            request=serializers.SchemeSerializer,
-            body_required=False,
-            answer=serializers.WebhookSerializer,
-        ),
-        "disable": Operation(offer=WEBHOOK["disable"], answer=serializers.WebhookSerializer),
-        "pause": Operation(offer=WEBHOOK["pause"], answer=serializers.WebhookSerializer),
-        "resume": Operation(offer=WEBHOOK["resume"], answer=serializers.WebhookSerializer),
-        "enable": Operation(offer=WEBHOOK["enable"], answer=serializers.WebhookSerializer, probes=True),
+        **{
+            name: Operation(
+                offer=WEBHOOK[name],
+                run=run,
+                request=serializers.SchemeSerializer,
+                body_required=False,
+                answer=serializers.WebhookSerializer,
+            )
+            for name, run in OF_ONE_KEY.items()
+        },
         "choices": Operation(scope=READ, answer=serializers.OfferSerializer),
         "mails": Operation(right=rights.VIEW_WEBHOOKS, answer=serializers.MailsSerializer),
         "choose_mails": Operation(
@@ -207,15 +201,6 @@ class WebhookViewSet(ApiViewSet):
         choose_mails(self.owner, self.validated()["mails"], actor=self.actor)
         return self.answer({"mails": MailPreference.objects.of(self.owner)})
 
-    @action(detail=True, methods=["post"])
-    def verify(self, request: Request, webhook_id: str) -> Response:
-        """Verify a webhook that is not active, or its `pending_url`.
-
-        It must return a challenge. An earlier verification no longer counts. An active webhook without a `pending_url`
-        is verified already (409).
-        """
-        return self.answer(start_verification(self.find(webhook_id), actor=self.actor))
-
     @action(detail=True, methods=["post"], url_path="rotate-secret")
     def rotate_secret(self, request: Request, webhook_id: str) -> Response:
         """Rotate a webhook's secret, or its key of another signature scheme.
@@ -232,72 +217,11 @@ class WebhookViewSet(ApiViewSet):
         scheme = self.rotated_scheme = fields.get("scheme", SECRET)
         return self.perform(
             webhook_id,
-            rotation.rotate_secret,
             secret=fields.get("secret"),
             overlap=overlap,
             scheme=scheme,
             activate_at=fields.get("activate_at"),
         )
-
-    @action(detail=True, methods=["post"], url_path="activate-secret")
-    def activate_secret(self, request: Request, webhook_id: str) -> Response:
-        """Activate a prepared secret now.
-
-        It signs all further attempts, and the replaced one for its overlap. Without a prepared one, nothing changes.
-        """
-        scheme = self.validated().get("scheme", SECRET)
-        return self.perform(webhook_id, rotation.activate_secret, scheme=scheme)
-
-    @action(detail=True, methods=["post"], url_path="withdraw-secret")
-    def withdraw_secret(self, request: Request, webhook_id: str) -> Response:
-        """Withdraw a prepared secret.
-
-        The current one goes on signing. Without a prepared one, nothing changes.
-        """
-        scheme = self.validated().get("scheme", SECRET)
-        return self.perform(webhook_id, rotation.withdraw_secret, scheme=scheme)
-
-    @action(detail=True, methods=["post"], url_path="revoke-previous-secret")
-    def revoke_previous_secret(self, request: Request, webhook_id: str) -> Response:
-        """End the overlap of a rotation at once.
-
-        All further attempts are signed with the current key only. Without an overlap, nothing changes.
-        """
-        scheme = self.validated().get("scheme", SECRET)
-        return self.perform(webhook_id, rotation.revoke_previous_secret, scheme=scheme)
-
-    @action(detail=True, methods=["post"])
-    def disable(self, request: Request, webhook_id: str) -> Response:
-        """Disable a webhook.
-
-        Pending deliveries are cancelled. A webhook that is already disabled does not change.
-        """
-        return self.perform(webhook_id)
-
-    @action(detail=True, methods=["post"])
-    def enable(self, request: Request, webhook_id: str) -> Response:
-        """Enable a disabled webhook.
-
-        It is verified first. An active or pending webhook does not change.
-        """
-        return self.perform(webhook_id)
-
-    @action(detail=True, methods=["post"])
-    def pause(self, request: Request, webhook_id: str) -> Response:
-        """Pause a webhook.
-
-        Pending deliveries and all new events are held until it is resumed; requests in flight finish. A webhook that
-        is already paused does not change.
-        """
-        return self.perform(webhook_id)
-
-    @action(detail=True, methods=["post"])
-    def resume(self, request: Request, webhook_id: str) -> Response:
-        """Resume a paused webhook.
-
-        The held deliveries are sent, the longest due first. A webhook that is not paused does not change.
-        """
-        return self.perform(webhook_id)
 
     @action(detail=True, methods=["post"], url_path="try-filter")
     def try_filter(self, request: Request, webhook_id: str) -> Response:
@@ -316,8 +240,7 @@ class WebhookViewSet(ApiViewSet):
     def deliveries(self, request: Request, webhook_id: str) -> Response:
         """List the deliveries to a webhook, the newest first."""
         webhook = self.find(webhook_id)
-        deliveries = self.owned(Delivery.objects.select_related("event", "webhook__lane", "queue_entry"))
-        return self.answer_page(deliveries.defer("event__body"), webhook_id=webhook.pk)
+        return self.answer_page(self.owned(Delivery.objects.with_related()), webhook_id=webhook.pk)
 
     @action(detail=True, methods=["get"], listed=AUDIT)
     def audit(self, request: Request, webhook_id: str) -> Response:

@@ -41,6 +41,10 @@ class Offer:
     """Return sentences about what the action does to rows, for its confirmation."""
     asks_reason: bool = False
     is_destructive: bool = False
+    meaning: str = ""
+    """The API's documentation: a sentence, and what else to know. Empty for an action without a route of its kind."""
+    sends: bool = False
+    """Whether it sends a request at once, so that the limits of such requests apply."""
 
     @property
     def right(self) -> Right:
@@ -60,7 +64,7 @@ class Offer:
 
 
 WEBHOOK: Mapping[str, Offer] = {
-    "send_test": Offer(action=actions.SEND_TEST, label=_("Send a test event")),
+    "send_test": Offer(action=actions.SEND_TEST, label=_("Send a test event"), sends=True),
     "verify": Offer(
         action=actions.VERIFY,
         label=_("Verify"),
@@ -71,6 +75,9 @@ WEBHOOK: Mapping[str, Offer] = {
             "number",
         ),
         done=_("Started the verification."),
+        meaning="Verify a webhook that is not active, or its `pending_url`.\n\nIt must return a challenge. An earlier "
+        "verification no longer counts. An active webhook without a `pending_url` is verified already (409).",
+        sends=True,
     ),
     "pause": Offer(
         action=actions.PAUSE,
@@ -84,6 +91,8 @@ WEBHOOK: Mapping[str, Offer] = {
         done=_("Paused the webhook."),
         consequences=held,
         asks_reason=True,
+        meaning="Pause a webhook.\n\nPending deliveries and all new events are held until it is resumed; requests in "
+        "flight finish. A webhook that is already paused does not change.",
     ),
     "resume": Offer(
         action=actions.RESUME,
@@ -96,6 +105,8 @@ WEBHOOK: Mapping[str, Offer] = {
         ),
         done=_("Resumed the webhook."),
         consequences=released,
+        meaning="Resume a paused webhook.\n\nThe held deliveries are sent, the longest due first. A webhook that is "
+        "not paused does not change.",
     ),
     "enable": Offer(
         action=actions.ENABLE,
@@ -108,6 +119,8 @@ WEBHOOK: Mapping[str, Offer] = {
             "number",
         ),
         done=_("Enabled the webhook, and started its verification."),
+        meaning="Enable a disabled webhook.\n\nIt is verified first. An active or pending webhook does not change.",
+        sends=True,
     ),
     "disable": Offer(
         action=actions.DISABLE,
@@ -122,6 +135,8 @@ WEBHOOK: Mapping[str, Offer] = {
         consequences=ended,
         asks_reason=True,
         is_destructive=True,
+        meaning="Disable a webhook.\n\nPending deliveries are cancelled. A webhook that is already disabled does not "
+        "change.",
     ),
     "rotate_secret": Offer(action=actions.REPLACE_SECRET, label=_("Rotate the secret")),
     "activate_secret": Offer(
@@ -136,6 +151,8 @@ WEBHOOK: Mapping[str, Offer] = {
             "number",
         ),
         done=_("Activated the new secret."),
+        meaning="Activate a prepared secret now.\n\nIt signs all further attempts, and the replaced one for its "
+        "overlap. Without a prepared one, nothing changes.",
     ),
     "withdraw_secret": Offer(
         action=actions.USE_PREPARED_SECRET,
@@ -148,6 +165,8 @@ WEBHOOK: Mapping[str, Offer] = {
         ),
         done=_("Withdrew the new secret."),
         is_destructive=True,
+        meaning="Withdraw a prepared secret.\n\nThe current one goes on signing. Without a prepared one, nothing "
+        "changes.",
     ),
     "revoke_previous_secret": Offer(
         action=actions.REVOKE_PREVIOUS_SECRET,
@@ -160,6 +179,8 @@ WEBHOOK: Mapping[str, Offer] = {
         ),
         done=_("Expired the old secret."),
         is_destructive=True,
+        meaning="End the overlap of a rotation at once.\n\nAll further attempts are signed with the current key only. "
+        "Without an overlap, nothing changes.",
     ),
     "replay_missed": Offer(action=actions.RECOVER, label=_("Recover missed events")),
     "delete": Offer(
@@ -203,6 +224,11 @@ DELIVERY: Mapping[str, Offer] = {
             "number",
         ),
         done=_("The next attempt is due now."),
+        meaning="Make the next attempt of a pending delivery now.\n\nIt is one of the delivery's attempts, and the "
+        "retries after it follow the same schedule. The limits of the webhook apply; `hold` in the answer says what "
+        "the attempt waits for. A delivery that is finished, in flight, or held by something else than its time, such "
+        "as a pause, is refused (409). One that is due does not change.",
+        sends=True,
     ),
     "redeliver": Offer(
         action=actions.SEND_AGAIN,
@@ -214,6 +240,10 @@ DELIVERY: Mapping[str, Offer] = {
             "number",
         ),
         done=_("Redelivered the event."),
+        meaning="Redeliver the event of a finished delivery.\n\nThis creates a new delivery of the same event, with "
+        "the same bytes and its own attempts. A pending delivery is refused (409), because the receiver would get the "
+        "event from both: retry it instead.",
+        sends=True,
     ),
 }
 
@@ -228,6 +258,8 @@ REPLAY: Mapping[str, Offer] = {
             "number",
         ),
         done=_("Started the replay."),
+        meaning="Start a replay that is ready.\n\nWorkers queue each event once, at the rate of the replay, and leave "
+        "room for live traffic.",
     ),
     "pause": Offer(
         action=STEPS_OF_REPLAYS["pause"],
@@ -239,6 +271,7 @@ REPLAY: Mapping[str, Offer] = {
             "number",
         ),
         done=_("Paused the replay."),
+        meaning="Pause a running replay.\n\nEvents that are already queued are still sent.",
     ),
     "resume": Offer(
         action=STEPS_OF_REPLAYS["resume"],
@@ -250,6 +283,7 @@ REPLAY: Mapping[str, Offer] = {
             "number",
         ),
         done=_("Resumed the replay."),
+        meaning="Resume a replay that was paused, or stopped together with its webhook.",
     ),
     "cancel": Offer(
         action=STEPS_OF_REPLAYS["cancel"],
@@ -264,6 +298,7 @@ REPLAY: Mapping[str, Offer] = {
         consequences=cancelled_with,
         asks_reason=True,
         is_destructive=True,
+        meaning="Cancel a replay permanently.\n\nIts queued deliveries are cancelled, except those in flight.",
     ),
 }
 
