@@ -34,7 +34,7 @@ class Counted(NamedTuple):
 
 
 class ReasonText(str):
-    """An English sentence that knows its code and its parameters. Raises KeyError for an unknown code.
+    """An English sentence that knows its code and its parameters. Raise KeyError for an unknown code.
 
     Parameters are texts, numbers or other reasons. Numbers are shown with separators of thousands.
     """

@@ -62,7 +62,7 @@ def test_pending_deliveries_are_counted(superuser: Page, webhook: Webhook, actio
 def test_only_so_many_pending_deliveries_are_counted(
     superuser: Page, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("webhooks_app.pages.confirmations.MAX_COUNTED", 2)
+    monkeypatch.setattr("webhooks_app.pages.confirmations.MAX_PENDING_COUNTED", 2)
     make_backlog(webhook, 3)
 
     assert shows(superuser.act("disable", webhook), "More than 2 pending deliveries are cancelled.")

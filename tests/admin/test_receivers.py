@@ -23,7 +23,7 @@ from tests.support.reading import breadcrumbs, cells
 from webhooks_app.admin import receiver_order
 from webhooks_app.admin import receivers as receivers_page
 from webhooks_app.admin.receiver_order import COLUMNS
-from webhooks_app.admin.receivers import PER_PAGE
+from webhooks_app.admin.receivers import WEBHOOKS_PER_PAGE
 from webhooks_app.emission import emit
 from webhooks_app.maintenance.jobs import WEBHOOKS_AT_A_TIME
 from webhooks_app.maintenance.rollups.folding import TalliedWebhook, add_to_rollups, add_up, changing, start_of
@@ -287,13 +287,13 @@ def test_the_owner_is_a_filter(superuser: Page, owner: Any, new_receiver: Callab
 
 
 def test_pages_keep_the_sort_and_the_filters(superuser: Page, new_receiver: Callable[..., Webhook]) -> None:
-    for number in range(PER_PAGE + 2):
+    for number in range(WEBHOOKS_PER_PAGE + 2):
         new_receiver(succeeded=number + 1)
 
     first = receivers(superuser, sort="volume", state="unused")
     second = superuser.client.get(f"{first.request['PATH_INFO']}?{first.context['next']}")
 
-    assert [row.finished for row in second.context["rows"]] == [PER_PAGE + 1, PER_PAGE + 2]
+    assert [row.finished for row in second.context["rows"]] == [WEBHOOKS_PER_PAGE + 1, WEBHOOKS_PER_PAGE + 2]
     assert (first.context["previous"], second.context["next"]) == ("", "")
     assert "sort=volume" in second.context["previous"]
     assert "state=unused" in second.context["previous"]
@@ -413,7 +413,7 @@ def test_a_page_of_many_is_continued_by_a_link(
     made = [new_receiver(succeeded=20 + number) for number in range(5)]
     for each in made[:4]:
         each.pause()
-    monkeypatch.setattr(receiver_order, "MAX_EXAMINED", 3)
+    monkeypatch.setattr(receiver_order, "MAX_WEBHOOKS_EXAMINED", 3)
     monkeypatch.setattr(receiver_order, "EXAMINED", 2)
 
     first = receivers(superuser, state="unused", sort="volume")

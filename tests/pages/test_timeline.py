@@ -153,5 +153,5 @@ def test_the_cost_is_limited(owner: Any) -> None:
     Delivery.objects.bulk_create(new, batch_size=1000)
     update_statistics()
 
-    assert rows_read(lambda: of(event)) < timeline.MAX_READ + 1000
+    assert rows_read(lambda: of(event)) < timeline.MAX_DELIVERIES_READ + 1000
     assert "of more than 5000 webhooks" in of(event).cut_short

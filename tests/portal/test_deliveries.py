@@ -13,7 +13,7 @@ from webhooks_app import emit
 from webhooks_app.database.clock import DatabaseClock
 from webhooks_app.event_types import registry
 from webhooks_app.models import ApiKey, AuditEntry, Delivery, DeliveryAttempt, Event, EventReference, Replay, Webhook
-from webhooks_app.pages.filters import PERIODS
+from webhooks_app.pages.filters import PERIOD_CHOICES
 from webhooks_app.protocol.ids import new_id
 from webhooks_app.replays.runner import count
 
@@ -296,7 +296,7 @@ def test_deliveries_are_found_by_a_period(amina: Customer, monkeypatch: pytest.M
         for number in hours
     ]
 
-    assert {period: listed(amina, period=period) for period in PERIODS} == {
+    assert {period: listed(amina, period=period) for period in PERIOD_CHOICES} == {
         "today": ages[:2],
         "yesterday": ages[2:3],
         "hour": ages[:1],

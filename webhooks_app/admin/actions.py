@@ -35,7 +35,7 @@ from .owned import actor_of
 
 MAX_SELECTED = 100
 MAX_CRUMB = 60
-MAX_NAMED = 3
+MAX_REFUSALS_NAMED = 3
 """Maximum number of refused rows that are named in messages."""
 CONFIRMED = "confirmed"
 DELETE = "delete_selected"
@@ -161,7 +161,7 @@ class ActingAdmin(AuditedAdmin):
         if not refused:
             return False
         text = gettext("%(row)s: %(reason)s Nothing was done.")
-        for item in refused[:MAX_NAMED]:
+        for item in refused[:MAX_REFUSALS_NAMED]:
             reason = self.reason_of_refusal(request, item)
             self.message_user(request, text % {"row": item, "reason": reason}, messages.ERROR)
         return True

@@ -49,7 +49,7 @@ class HistoryRow(NamedTuple):
     changes: list[Change]
 
 
-def with_names(request: HttpRequest, entries: QuerySet[AuditEntry]) -> QuerySet[AuditEntry]:
+def with_actor_names(request: HttpRequest, entries: QuerySet[AuditEntry]) -> QuerySet[AuditEntry]:
     """Return the entries with the actor's name (``by``) and the permission to name the owner (``names_owner``).
 
     Users who do not manage all webhooks see only their own name and those of their owners.
@@ -63,7 +63,7 @@ def with_names(request: HttpRequest, entries: QuerySet[AuditEntry]) -> QuerySet[
 
 
 def changes_of(entry: Any) -> list[Change]:
-    """Return the changes of an entry from ``with_names()``."""
+    """Return the changes of an entry from ``with_actor_names()``."""
     model = MODELS.get(entry.subject.partition("_")[0])
     changes = []
     for name, values in entry.changes.items():
@@ -76,7 +76,7 @@ def changes_of(entry: Any) -> list[Change]:
 
 
 def stored_changes_of(entry: Any) -> list[dict[str, Any]]:
-    """Return the changes of an entry from ``with_names()`` as they are stored, the same in every language.
+    """Return the changes of an entry from ``with_actor_names()`` as they are stored, the same in every language.
 
     An account that the user may not name is ``"hidden"``.
     """
@@ -111,7 +111,7 @@ class AuditedAdmin(OwnedAdmin):
     def _history(self, request: HttpRequest, subject: str) -> Iterator[HistoryRow]:
         """Yield the latest entries lazily, so that nothing is read before the permission check."""
         about = as_shown(request, AuditEntry.objects.filter(subject=subject))
-        entries: Any = with_names(request, about).order_by("-pk")
+        entries: Any = with_actor_names(request, about).order_by("-pk")
         for entry in entries[:MAX_LISTED_ENTRIES]:
             yield HistoryRow(entry, entry.by, changes_of(entry))
 
@@ -132,7 +132,7 @@ class AuditEntryAdmin(ReadOnlyAdmin, ExportingAdmin):
     change_form_template = "admin/webhooks_app/auditentry/change_form.html"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        return with_names(request, super().get_queryset(request))
+        return with_actor_names(request, super().get_queryset(request))
 
     def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> Any:
         context["changes"] = changes_of(kwargs["obj"])

@@ -145,7 +145,7 @@ class ExportingAdmin(OwnedAdmin):
         if column == "owner_name":
             return {"account": account_of}
         of: Mapping[str, Value] | None = getattr(getattr(self, column, None), "exported", None)
-        return of or {column: column}
+        return of or {column: self.opts.get_field(column).name}  # other columns are in ``exported``
 
     def _audited(self, request: HttpRequest, query: str, name: str) -> AuditEntry:
         query = SECRET_OF_KEY.sub(r"\1", query)[:MAX_QUERY]

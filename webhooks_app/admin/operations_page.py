@@ -124,12 +124,12 @@ def disabled_soon(using: str) -> Disablings:
 MAX_WORKERS = 100
 MAX_SETTING_LENGTH = 200
 
-GRAVEST_FIRST = (Level.ERROR, Level.WARNING, Level.OK)
 LEVELS = {Level.ERROR: _("Error"), Level.WARNING: _("Warning"), Level.OK: _("OK")}
+"""The levels of findings, the gravest first."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Found:
+class ShownFinding:
     """A finding of the doctor with its translated level."""
 
     finding: Finding
@@ -174,13 +174,13 @@ class OperationsPage(PageAdmin):
         )
 
 
-def found_by_doctor() -> list[Found]:
+def found_by_doctor() -> list[ShownFinding]:
     """Run every check of the doctor and return the findings, errors first."""
     findings = examine()
     css = {Level.ERROR: "webhooks-bad", Level.WARNING: "webhooks-open", Level.OK: "webhooks-good"}
     return [
-        Found(finding=finding, level=LEVELS[finding.level], css=css[finding.level])
-        for finding in sorted(findings, key=lambda finding: GRAVEST_FIRST.index(finding.level))
+        ShownFinding(finding=finding, level=LEVELS[finding.level], css=css[finding.level])
+        for finding in sorted(findings, key=lambda finding: list(LEVELS).index(finding.level))
     ]
 
 

@@ -24,7 +24,7 @@ from ..pages.listing import Asked, RowList
 from .change_list import KeysetChangeList
 from .display import copyable
 
-Rows = TypeVar("Rows", bound=BaseQuerySet[Any])
+OwnerRows = TypeVar("OwnerRows", bound=BaseQuerySet[Any])
 
 NAMES = ("owner_name", "requested_by", "created_by")
 """Columns with account names, hidden from users who may see only their own account."""
@@ -65,7 +65,7 @@ def own_ids(request: HttpRequest) -> Collection[Any] | None:
     return None if actor.manages_all else actor.owner_ids
 
 
-def as_shown(request: HttpRequest, rows: Rows) -> Rows:
+def as_shown(request: HttpRequest, rows: OwnerRows) -> OwnerRows:
     """Return the rows as the user may see them: completely, or as their owner."""
     return rows if manages_all(request) else rows.for_owner()
 

@@ -33,11 +33,11 @@ from .export import ExportingAdmin, account_of, shown_account_of
 from .filters import filters_of
 from .impact import ImpactPage
 from .owned import ReadOnlyAdmin
-from .webhook_health import judged
+from .webhook_health import known_health
 
 State = Problem.State
 
-COLOURS = {State.OPEN: "webhooks-bad", State.ACKNOWLEDGED: "webhooks-late", State.RESOLVED: "webhooks-good"}
+COLOURS_OF_STATES = {State.OPEN: "webhooks-bad", State.ACKNOWLEDGED: "webhooks-late", State.RESOLVED: "webhooks-good"}
 
 
 class ProblemChangeList(KeysetChangeList):
@@ -63,7 +63,7 @@ class ProblemAdmin(ImpactPage, ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
         "target_now": {
             "webhook_id": "webhook_id",
             "url": "webhook.url",
-            "health": lambda problem: judged(problem.webhook).standing.value,
+            "health": lambda problem: known_health(problem.webhook).standing.value,
         },
         "owner_name": {"account": lambda problem: account_of(problem.webhook)},
     }
@@ -106,7 +106,7 @@ class ProblemAdmin(ImpactPage, ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
 
     @admin.display(description=_("state"))
     def state_shown(self, problem: Problem) -> SafeString:
-        css = COLOURS.get(State(problem.state), "webhooks-open")
+        css = COLOURS_OF_STATES.get(State(problem.state), "webhooks-open")
         return format_html('<span class="webhooks-state {}">{}</span>', css, problem.get_state_display())
 
     @admin.display(description=_("webhook"))
@@ -125,7 +125,7 @@ class ProblemAdmin(ImpactPage, ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
         webhook = problem.webhook
         if webhook.is_deleted:
             return NO_VALUE
-        found = judged(webhook)
+        found = known_health(webhook)
         word, sentence = found.standing, in_short(webhook, found)
         state = format_html('<span class="webhooks-state webhooks-{}">{}</span>', word.tone, word.label)
         return format_html('{} <span class="webhooks-quiet">{}</span>', state, sentence) if sentence else state

@@ -35,7 +35,7 @@ how many are sorted by account at a time."""
 MAX_COMPARED = 500
 """The most webhooks whose results in an interval are compared, unless an index finds few, or more have lost events."""
 
-MAX_EXAMINED = 1000
+MAX_WEBHOOKS_EXAMINED = 1000
 """The most webhooks that a page examines, with a row of health each. It has a link to search further. An export
 examines all."""
 
@@ -103,7 +103,7 @@ class ReceiverOrder:
 
     @property
     def most_examined(self) -> int:
-        return MAX_EXAMINED_BY_QUEUE if self.state in NOT_INDEXED else MAX_EXAMINED
+        return MAX_EXAMINED_BY_QUEUE if self.state in NOT_INDEXED else MAX_WEBHOOKS_EXAMINED
 
     @property
     def sorts_accounts(self) -> bool:

@@ -39,7 +39,7 @@ from .owned import knows_owners, own_ids, own_rows
 from .receiver_order import ASCENDING, COLUMNS, WORST, ReceiverOrder
 from .sidebar import PageAdmin, views_webhooks
 
-PER_PAGE = 50
+WEBHOOKS_PER_PAGE = 50
 MAX_PAGE = 1000
 
 MAX_QUEUED = 2000
@@ -124,6 +124,69 @@ EXPORTED: Mapping[str, Any] = {
 }
 
 
+class ReceiversQuery:
+    """The query of the page, with the names and values that it knows, and the links that change some of them."""
+
+    def __init__(self, request: HttpRequest) -> None:
+        self.values = QueryDict(mutable=True)
+        self.sort = request.GET.get("sort", "")
+        if self.sort.removeprefix("-") not in COLUMNS:
+            self.sort = f"-{WORST}"
+        self.values["sort"] = self.sort
+        for name in ("window", *INTERVAL, "state", "owner", "skip", PAGE_VAR):
+            if value := request.GET.get(name, ""):
+                self.values[name] = value
+        self.values.setdefault("window", Window.DAY.value)
+        self.form = ReceiversForm(request.GET, auto_id="filter-%s")
+        self.with_owners = knows_owners(request)
+        if not self.with_owners:
+            del self.form.fields["owner"]
+        self.data = self.form.cleaned_data if self.form.is_valid() else {}
+        self.period = Period.of(str(self.values["window"]), self.data, SPANS, Window.DAY)
+        self.page = max(1, min(self._number(PAGE_VAR), MAX_PAGE))
+
+    def _number(self, name: str) -> int:
+        text = self.values.get(name, "")
+        return int(text[:6]) if text.isascii() and text.isdecimal() else 0
+
+    def changed(self, **changes: Any) -> str:
+        """Return the query of a link with these changes; None removes a name."""
+        changed = self.values.copy()
+        for name, value in changes.items():
+            changed.pop(name, None)
+            if value is not None:
+                changed[name] = str(value)
+        return changed.urlencode()
+
+    def order(self, request: HttpRequest, limit: int | None = None) -> ReceiverOrder:
+        """Return the order of the webhooks, of which a page reads no more than ``limit``."""
+        found: QuerySet[Any] = own_rows(request, Webhook.objects.existing()).order_by()
+        if not self.form.is_valid():
+            found = found.none()
+        if owner := self.data.get("owner"):
+            found = found.filter(owner__in=found_owners(owner))
+        return ReceiverOrder(
+            found=found,
+            state=Standing(self.data["state"]) if self.data.get("state") else None,
+            is_narrow=bool(owner) or not self.form.is_valid() or own_ids(request) is not None,
+            sort=self.sort,
+            period=self.period,
+            limit=limit,
+            skip=self._number("skip") if limit is not None else 0,
+            now=timezone.now(),
+        )
+
+    def headings(self) -> Iterator[Heading]:
+        for name, column in COLUMNS.items():
+            if name == "owner" and not self.with_owners:
+                continue
+            first, second = (name, f"-{name}") if name in ASCENDING else (f"-{name}", name)
+            turned = second if self.sort == first else first
+            url = "?" + self.changed(sort=turned, skip=None, **{PAGE_VAR: None})
+            direction = {name: "ascending", f"-{name}": "descending"}.get(self.sort, "")
+            yield Heading(column.title, url, direction, column.is_number)
+
+
 class ReceiversPage(ExportingAdmin, PageAdmin):
     """The webhooks that the user may view, with the results that the job ``recent`` has summed up."""
 
@@ -131,30 +194,29 @@ class ReceiversPage(ExportingAdmin, PageAdmin):
         return views_webhooks(request) and shows_deliveries(request)
 
     def show(self, request: HttpRequest) -> TemplateResponse:
-        query = _query(request)
-        form = _form(request)
-        period, page = _period(query, form), _page(query)
-        first = (page - 1) * PER_PAGE
-        end = first + PER_PAGE + 1
-        order = self._order(request, form, period, limit=end)
+        query = ReceiversQuery(request)
+        period, first = query.period, (query.page - 1) * WEBHOOKS_PER_PAGE
+        end = first + WEBHOOKS_PER_PAGE + 1
+        order = query.order(request, limit=end)
         ids = list(islice(order.ids(), first, end))
-        rows, is_queue_counted = _rows(ids[:PER_PAGE], period)
+        rows, is_queue_counted = _rows(ids[:WEBHOOKS_PER_PAGE], period)
+        first_page: dict[str, Any] = {PAGE_VAR: None}
         context = {
             "title": gettext("Receivers"),
-            "form": form,
-            "hidden": [(name, query[name]) for name in ("window", "sort") if name == "sort" or period.window],
-            "is_filtered": bool(form.changed_data),
+            "form": query.form,
+            "hidden": [(name, query.values[name]) for name in ("window", "sort") if name == "sort" or period.window],
+            "is_filtered": bool(query.form.changed_data),
             "windows": [(each.value, TITLES[each], each is period.window) for each in SPANS],
             "counted": None if period.window else tuple(map(moment, period.counted)),
-            "kept_query": "&" + _changed(query, window=None, skip=None, **{PAGE_VAR: None}, **dict.fromkeys(INTERVAL)),
-            "headings": _headings(query, with_owners=knows_owners(request)),
-            "with_owners": knows_owners(request),
+            "kept_query": "&" + query.changed(window=None, skip=None, **first_page, **dict.fromkeys(INTERVAL)),
+            "headings": list(query.headings()),
+            "with_owners": query.with_owners,
             "rows": rows,
-            "export_url": f"export/?{_changed(query, skip=None, **{PAGE_VAR: None})}",
-            "previous": _changed(query, **{PAGE_VAR: page - 1}) if page > 1 else "",
-            "next": _changed(query, **{PAGE_VAR: page + 1}) if len(ids) > PER_PAGE else "",
-            "searched": order.most_examined if order.is_cut_short and len(ids) <= PER_PAGE else 0,
-            "further": "" if order.sorts_accounts else _changed(query, skip=order.reached, **{PAGE_VAR: None}),
+            "export_url": f"export/?{query.changed(skip=None, **first_page)}",
+            "previous": query.changed(**{PAGE_VAR: query.page - 1}) if query.page > 1 else "",
+            "next": query.changed(**{PAGE_VAR: query.page + 1}) if len(ids) > WEBHOOKS_PER_PAGE else "",
+            "searched": order.most_examined if order.is_cut_short and len(ids) <= WEBHOOKS_PER_PAGE else 0,
+            "further": "" if order.sorts_accounts else query.changed(skip=order.reached, **first_page),
             "most_failing": order.most_failing,
             "most_compared": order.most_compared,
             "is_queue_counted": is_queue_counted,
@@ -163,41 +225,11 @@ class ReceiversPage(ExportingAdmin, PageAdmin):
         return self.page(request, "receivers", **context)
 
     def rows_to_export(self, request: HttpRequest) -> ExportedRows:
-        query, form = _query(request), _form(request)
-        if not form.is_valid():
+        query = ReceiversQuery(request)
+        if not query.form.is_valid():
             raise IncorrectLookupParameters
-        period = _period(query, form)
-        ids = self._order(request, form, period).ids()
-        values = {name: of for name, of in EXPORTED.items() if name != "account" or knows_owners(request)}
-        return ExportedRows(_pages(ids, period), values, _changed(query, **{PAGE_VAR: None}))
-
-    def _order(
-        self, request: HttpRequest, form: ReceiversForm, period: Period, limit: int | None = None
-    ) -> ReceiverOrder:
-        query = _query(request)
-        data = form.cleaned_data if form.is_valid() else {}
-        found: QuerySet[Any] = own_rows(request, Webhook.objects.existing()).order_by()
-        if not form.is_valid():
-            found = found.none()
-        if owner := data.get("owner"):
-            found = found.filter(owner__in=found_owners(owner))
-        return ReceiverOrder(
-            found=found,
-            state=Standing(data["state"]) if data.get("state") else None,
-            is_narrow=bool(owner) or not form.is_valid() or own_ids(request) is not None,
-            sort=str(query["sort"]),
-            period=period,
-            limit=limit,
-            skip=_number(query, "skip") if limit is not None else 0,
-            now=timezone.now(),
-        )
-
-
-def _form(request: HttpRequest) -> ReceiversForm:
-    form = ReceiversForm(request.GET, auto_id="filter-%s")
-    if not knows_owners(request):
-        del form.fields["owner"]
-    return form
+        values = {name: of for name, of in EXPORTED.items() if name != "account" or query.with_owners}
+        return ExportedRows(_pages(query.order(request).ids(), query.period), values, query.changed(**{PAGE_VAR: None}))
 
 
 def _times() -> dict[str, SafeString]:
@@ -213,53 +245,6 @@ def _queued(webhook_ids: Sequence[str]) -> dict[str, int] | None:
     entries = QueueEntry.objects.filter(webhook__in=webhook_ids).order_by()
     found = list(entries.values_list("webhook", flat=True)[: MAX_QUEUED + 1])
     return Counter(found) if len(found) <= MAX_QUEUED else None
-
-
-def _query(request: HttpRequest) -> QueryDict:
-    """Return the query with the names and values that the page knows."""
-    query = QueryDict(mutable=True)
-    sort = request.GET.get("sort", "")
-    query["sort"] = sort if sort.removeprefix("-") in COLUMNS else f"-{WORST}"
-    for name in ("window", *INTERVAL, "state", "owner", "skip", PAGE_VAR):
-        if value := request.GET.get(name, ""):
-            query[name] = value
-    query.setdefault("window", Window.DAY.value)
-    return query
-
-
-def _changed(query: QueryDict, **changes: Any) -> str:
-    """Return the query of a link with these changes; None removes a name."""
-    changed = query.copy()
-    for name, value in changes.items():
-        changed.pop(name, None)
-        if value is not None:
-            changed[name] = str(value)
-    return changed.urlencode()
-
-
-def _period(query: QueryDict, form: ReceiversForm) -> Period:
-    return Period.of(str(query["window"]), form.cleaned_data if form.is_valid() else {}, SPANS, Window.DAY)
-
-
-def _page(query: QueryDict) -> int:
-    return max(1, min(_number(query, PAGE_VAR), MAX_PAGE))
-
-
-def _number(query: QueryDict, name: str) -> int:
-    text = query.get(name, "")
-    return int(text[:6]) if text.isascii() and text.isdecimal() else 0
-
-
-def _headings(query: QueryDict, *, with_owners: bool) -> list[Heading]:
-    current, headings = str(query["sort"]), []
-    for name, column in COLUMNS.items():
-        if name == "owner" and not with_owners:
-            continue
-        first, second = (name, f"-{name}") if name in ASCENDING else (f"-{name}", name)
-        url = "?" + _changed(query, sort=second if current == first else first, skip=None, **{PAGE_VAR: None})
-        direction = {name: "ascending", f"-{name}": "descending"}.get(current, "")
-        headings.append(Heading(column.title, url, direction, column.is_number))
-    return headings
 
 
 def _pages(ids: Iterator[str], period: Period) -> Iterator[Sequence[ReceiverRow]]:

@@ -30,7 +30,7 @@ MAX_HITS = 20
 MAX_TEXT = 2048
 """Characters of a search: the length of the longest URL."""
 
-MIN_PART = 3
+MIN_URL_PART = 3
 """Fewest characters by which the parts of a URL are searched."""
 
 ID_DIGITS = 32
@@ -50,7 +50,7 @@ _ID = re.compile(r"([a-z]{2,3})_([0-9a-f]{1,34})", re.ASCII)
 _KEY = re.compile(r"whk_([0-9a-f]{1,12})(?:_.*)?", re.ASCII)
 
 
-def conditions(text: str, owner_ids: Collection[Any] | None) -> Iterator[tuple[type[Model], Q]]:
+def searches(text: str, owner_ids: Collection[Any] | None) -> Iterator[tuple[type[Model], Q]]:
     """Yield the models to search for a text, each with the condition of its rows."""
     found_id = _ID.fullmatch(text.lower())
     # An attempt's identifier begins with the digits of its delivery.
@@ -62,13 +62,13 @@ def conditions(text: str, owner_ids: Collection[Any] | None) -> Iterator[tuple[t
     elif found_key := _KEY.fullmatch(text):
         yield ApiKey, Q(prefix__startswith=found_key[1])
     else:
-        if len(text) >= MIN_PART:
+        if len(text) >= MIN_URL_PART:
             yield Webhook, Q(url__icontains=text)
         if len(text) <= MAX_REFERENCE_LENGTH:
             yield Event, Q(pk__in=EventReference.newest_events(text, owner_ids))
 
 
-class Hit(NamedTuple):
+class SearchHit(NamedTuple):
     """A search result: a link, and the details that distinguish it."""
 
     url: str
@@ -77,11 +77,11 @@ class Hit(NamedTuple):
     at: str = ""
 
 
-class Hits(NamedTuple):
+class SearchHits(NamedTuple):
     """The results of one kind, at most ``MAX_HITS``."""
 
     kind: str
-    hits: list[Hit]
+    hits: list[SearchHit]
     has_more: bool
 
 
@@ -101,8 +101,8 @@ class SearchPage(OwnedAdmin):
             return HttpResponseRedirect(found[0].hits[0].url)
         return page_of(self, request, "webhook/search", title=gettext("Search"), searched=text, found=found)
 
-    def _found(self, request: HttpRequest, text: str) -> Iterator[Hits]:
-        for model, condition in conditions(text, own_ids(request)):
+    def _found(self, request: HttpRequest, text: str) -> Iterator[SearchHits]:
+        for model, condition in searches(text, own_ids(request)):
             if admin := self._admin_of(request, model):
                 found = admin.get_queryset(request).filter(condition)
                 related = admin.list_select_related
@@ -110,11 +110,11 @@ class SearchPage(OwnedAdmin):
                 parts = admin.asked(request, {}).parts
                 page = read_page(found, parts=WHOLE if parts.are_too_many else parts, size=MAX_HITS)
                 shown = [self._hit(request, admin, row) for row in page.rows]
-                yield Hits(capfirst(admin.opts.verbose_name_plural), shown, page.older is not None)
+                yield SearchHits(capfirst(admin.opts.verbose_name_plural), shown, page.older is not None)
         if knows_owners(request) and (admin := self._admin_of(request, Webhook)):
             visible = own_rows(request, owners().found(text), "pk")[: MAX_HITS + 1]
             hits = [self._hit_of_owner(owner) for owner in visible]
-            yield Hits(gettext("Accounts"), hits[:MAX_HITS], len(hits) > MAX_HITS)
+            yield SearchHits(gettext("Accounts"), hits[:MAX_HITS], len(hits) > MAX_HITS)
 
     def _admin_of(self, request: HttpRequest, model: type[Model]) -> Any:
         """Return the admin of a model, or None if there is none or the user may not view its rows."""
@@ -123,17 +123,17 @@ class SearchPage(OwnedAdmin):
         admin = self.admin_site.get_model_admin(model)
         return admin if admin.has_view_permission(request) else None
 
-    def _hit(self, request: HttpRequest, admin: Any, row: Any) -> Hit:
+    def _hit(self, request: HttpRequest, admin: Any, row: Any) -> SearchHit:
         url = reverse(admin_urlname(row._meta, "change"), args=(row.pk,), current_app=self.admin_site.name)  # type: ignore[arg-type]
         # Lists hide the names of accounts from some users.
         shown = {"id", *admin.get_list_display(request)}
         text, *details = [_value(name, row, admin) for name in DETAILS[type(row)] if name in shown]
-        return Hit(url, text, details, moment(row.created_at))
+        return SearchHit(url, text, details, moment(row.created_at))
 
-    def _hit_of_owner(self, owner: Any) -> Hit:
+    def _hit_of_owner(self, owner: Any) -> SearchHit:
         query = {"owner": str(owner.pk)}
         url = reverse("admin:webhooks_app_webhook_changelist", current_app=self.admin_site.name, query=query)
-        return Hit(url, owners().label(owner), [gettext("Webhooks of this account")])
+        return SearchHit(url, owners().label(owner), [gettext("Webhooks of this account")])
 
 
 def _value(name: str, row: Model, admin: Any) -> str:

@@ -35,11 +35,11 @@ def _last_at(webhook: Webhook) -> datetime | None:
 
 
 def _failing_since(webhook: Webhook) -> datetime | None:
-    found = judged(webhook)
+    found = known_health(webhook)
     return found.since if found.standing is Standing.FAILING else None
 
 
-def judged(webhook: Webhook) -> Health:
+def known_health(webhook: Webhook) -> Health:
     """Return the judgement of a webhook, which a list has read for all of its rows."""
     found: Health | None = getattr(webhook, "judged", None)
     return found or health_of(webhook)
@@ -80,7 +80,7 @@ class HealthColumns(OwnedAdmin):
         series: Series | None = getattr(webhook, "last_day", None)
         if series is None or not series.total.finished:
             return self.get_empty_value_display()
-        return sparkline(series)
+        return drawn_course(series)
 
     @admin.display(description=_("last delivery"))
     def last_delivery(self, webhook: Webhook) -> SafeString | str:
@@ -89,18 +89,18 @@ class HealthColumns(OwnedAdmin):
         if health is None or at is None:
             return self.get_empty_value_display()
         ago = moment(at, gettext("%(time)s ago") % {"time": in_time(timezone.now() - at)})
-        is_failing = judged(webhook).standing is Standing.FAILING
+        is_failing = known_health(webhook).standing is Standing.FAILING
         return format_html('<span class="webhooks-bad">{}</span>', ago) if is_failing else ago
 
     @admin.display(description=_("failing"))
     def failing(self, webhook: Webhook) -> SafeString | str:
         health = WebhookHealth.of(webhook)
-        if health is None or judged(webhook).standing is not Standing.FAILING:
+        if health is None or known_health(webhook).standing is not Standing.FAILING:
             return self.get_empty_value_display()
         return format_html('<span class="webhooks-bad">{} {}</span>', failing_for(health), disabled_in(webhook, health))
 
 
-def sparkline(series: Series) -> SafeString:
+def drawn_course(series: Series) -> SafeString:
     """Return a small chart of the outcomes, with its numbers as its title."""
     total = series.total
     name = gettext("%(succeeded)d delivered, %(given_up)d given up") % {

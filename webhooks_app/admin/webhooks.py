@@ -43,7 +43,7 @@ from .receivers import ReceiversPage
 from .search import SearchPage
 from .sidebar import EventTypes, Operations, PageAdmin, Receivers
 from .webhook_actions import WebhookActions
-from .webhook_health import HealthColumns, judged
+from .webhook_health import HealthColumns, known_health
 from .webhook_page import Fact, WebhookForm
 
 PAGES: Mapping[Any, type[PageAdmin]] = {
@@ -180,7 +180,7 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookActions, Expo
 
     @admin.display(description=_("status"))
     def state(self, webhook: Webhook) -> SafeString:
-        standing, state = judged(webhook).standing, state_of(webhook)
+        standing, state = known_health(webhook).standing, state_of(webhook)
         if standing not in STATED:
             state = str(standing.label)
         return format_html('<span class="webhooks-state webhooks-{}">{}</span>', standing.tone, state)
@@ -282,7 +282,7 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookActions, Expo
         names = list(without_names(request, ["owner_name"]))
         since = webhook.status_changed_at if manages_all(request) else webhook.shown_status_changed_at
         return [
-            Fact(_("Status since"), since and judged(webhook).standing.began_with_status and moment(since)),
+            Fact(_("Status since"), since and known_health(webhook).standing.began_with_status and moment(since)),
             Fact(_("Paused since"), webhook.paused_at and moment(webhook.paused_at)),
             Fact(_("Account"), self.owner_name(webhook) if names else ""),
             Fact(_("Created"), moment(webhook.created_at)),

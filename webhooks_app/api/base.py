@@ -42,7 +42,7 @@ from ..pages.actions import Offer
 from ..pages.listing import Asked, RowList
 from .authentication import ApiKeyAuthentication, ApiThrottle, HasScope, other_authenticators
 from .errors import problem_response
-from .fields import NOT_SAVED, unknown_names
+from .fields import UNKNOWN_YET, unknown_names
 from .idempotency import answer_once, key_of
 from .lists import ListFilters, NewestFirstPagination
 from .parsers import StrictJsonParser, measure_body
@@ -145,7 +145,7 @@ class ApiView(APIView):
 
     @property
     def actor(self) -> ApiCaller | ServiceCaller:
-        """The caller as an actor of operations. Raises PermissionDenied if the caller has no owner."""
+        """The caller as an actor of operations. Raise PermissionDenied if the caller has no owner."""
         api_key = self.request.auth
         if not isinstance(api_key, ApiKey):
             return ApiCaller(account=self.request.user, owner=self.owner)
@@ -156,7 +156,7 @@ class ApiView(APIView):
 
     @cached_property
     def owner(self) -> Any:
-        """The caller's owner. Raises PermissionDenied if there is none."""
+        """The caller's owner. Raise PermissionDenied if there is none."""
         api_key = self.request.auth
         owner = api_key.owner if isinstance(api_key, ApiKey) else owners().for_request(self.request)
         if owner is None:
@@ -277,7 +277,7 @@ class ApiViewSet(ApiView, GenericViewSet[Any]):
         return owned
 
     def find(self, pk: str, queryset: QuerySet[Any] | None = None) -> Any:
-        """Return the caller's object with this identifier. Raises Http404."""
+        """Return the caller's object with this identifier. Raise Http404."""
         return get_object_or_404(self.get_queryset() if queryset is None else queryset, pk=pk)
 
     def get_serializer_class(self) -> type[BaseSerializer[Any]]:
@@ -286,7 +286,7 @@ class ApiViewSet(ApiView, GenericViewSet[Any]):
         return self.operation.answer
 
     def validated(self, instance: Any = None) -> dict[str, Any]:
-        """Return the valid fields of the body, which may change ``instance``. Raises ValidationError."""
+        """Return the valid fields of the body, which may change ``instance``. Raise ValidationError."""
         assert self.operation is not None
         assert self.operation.request is not None
         context = {**self.get_serializer_context(), "read_only": partial(self._read_only, instance)}
@@ -299,7 +299,7 @@ class ApiViewSet(ApiView, GenericViewSet[Any]):
             return dict(self.get_serializer(instance).data)
         # Only a record that the request creates has the fields of the answer.
         answer: Any = self.get_serializer()
-        return dict.fromkeys(answer.fields, NOT_SAVED) if self.action == "create" else {}
+        return dict.fromkeys(answer.fields, UNKNOWN_YET) if self.action == "create" else {}
 
     def query_parameters(self) -> set[str]:
         """Return the names of the query parameters of the called operation, as the documentation lists them."""

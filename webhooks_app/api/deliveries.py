@@ -35,7 +35,7 @@ from .serializers import QueuedEventSerializer
 
 __all__ = ["DeliveryViewSet"]
 
-MAX_SELECTED = 100
+MAX_SELECTION = 100
 
 RESULTS = [*DeliveryAttempt.Result.choices, (UNREACHABLE, "URL not reached")]
 
@@ -150,7 +150,7 @@ class SelectionSerializer(BodySerializer[Any]):
     delivery_ids = ShortListField(
         child=TextField(),
         min_length=1,
-        max_length=MAX_SELECTED,
+        max_length=MAX_SELECTION,
         help_text="The deliveries whose events are sent once more. Use a replay for a larger number.",
     )
 

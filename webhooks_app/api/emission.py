@@ -32,7 +32,7 @@ from ..operations.sending import emit_events
 from ..owners import owners_by_key, parse_key
 from ..protocol.json_data import format_time
 from .authentication import SCHEME, ApiKeyPrincipal, ApiThrottle
-from .errors import WHOLE, Conflict
+from .errors import WHOLE_BODY, Conflict
 from .fields import parse_moment, unknown_names
 from .idempotency import key_of
 from .parsers import StrictJsonParser
@@ -132,7 +132,7 @@ def errors_of(error: ValidationError, *, is_batch: bool) -> dict[str, Any]:
     errors: dict[Any, Any] = {}
     unknown: dict[tuple[str | int, ...], list[str]] = {}
     for each in error.errors(include_url=False):
-        *path, name = each["loc"] or (WHOLE,)
+        *path, name = each["loc"] or (WHOLE_BODY,)
         if each["type"] == "extra_forbidden":
             unknown.setdefault(tuple(path), []).append(str(name))
         else:
@@ -152,7 +152,7 @@ def _within(errors: dict[Any, Any], path: Iterable[str | int]) -> dict[Any, Any]
 def _messages_of(error: ErrorDetails, *, is_event: bool) -> Any:
     value, given = error["input"], type(error["input"]).__name__
     if is_event:
-        return {WHOLE: [f"Invalid data. Expected a dictionary, but got {given}."]}
+        return {WHOLE_BODY: [f"Invalid data. Expected a dictionary, but got {given}."]}
     if value is None and error["type"] != "missing":
         return ["This field may not be null."]
     message = MESSAGES.get(error["type"])

@@ -26,8 +26,8 @@ from ..operations.rights import AccessDeniedError
 from ..protocol.json_data import dotted
 
 MEDIA_TYPE = "application/problem+json"
-WHOLE = "non_field_errors"
-API_NAMES = {NON_FIELD_ERRORS: WHOLE, "event_types": "events"}
+WHOLE_BODY = "non_field_errors"
+API_NAMES = {NON_FIELD_ERRORS: WHOLE_BODY, "event_types": "events"}
 """The API's names of fields that have other names in the models."""
 
 
@@ -139,8 +139,8 @@ def _detail_and_errors(error: exceptions.APIException) -> tuple[str, dict[str, A
     if not isinstance(error.detail, dict | list):
         return str(error.detail), None
     errors = dict(_flat(error.detail))
-    if list(errors) == [WHOLE]:
-        return " ".join(errors[WHOLE]), errors
+    if list(errors) == [WHOLE_BODY]:
+        return " ".join(errors[WHOLE_BODY]), errors
     return f"Invalid: {', '.join(errors)}.", errors
 
 
@@ -148,13 +148,13 @@ def _flat(detail: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str, 
     """Yield each field with its messages; a nested field is named by its path, such as ``events[0]``."""
     if isinstance(detail, Mapping):
         for name, inner in detail.items():
-            is_whole = name == WHOLE and path
+            is_whole = name == WHOLE_BODY and path
             yield from _flat(inner, path if is_whole else (*path, name))
     elif any(isinstance(item, Mapping | list) for item in detail):
         for place, inner in enumerate(detail):
             yield from _flat(inner, (*path, place)) if inner else ()
     else:
-        yield dotted(path) or WHOLE, [str(message) for message in detail]
+        yield dotted(path) or WHOLE_BODY, [str(message) for message in detail]
 
 
 def _headers(error: exceptions.APIException) -> dict[str, str]:

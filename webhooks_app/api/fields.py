@@ -24,7 +24,7 @@ from ..reasons import code_of
 MAX_UNKNOWN = 20
 """Maximum number of unknown names in the errors of one object."""
 
-NOT_SAVED = object()
+UNKNOWN_YET = object()
 """The value of a read-only field of a record that does not exist yet. Nothing equals it."""
 
 Shown = Callable[[], Mapping[str, Any]]
@@ -188,7 +188,7 @@ class ShortListField(serializers.ListField):
         return super().to_internal_value(data)
 
 
-class SecretField(TextField):
+class SecretInputField(TextField):
     """A secret chosen by the caller; generated if omitted."""
 
     def __init__(self, **kwargs: Any) -> None:
@@ -199,7 +199,7 @@ class SecretField(TextField):
         return {"pattern": r"^[^\u0000-\u001f\u007f-\u009f]*$", **limits}
 
 
-class HeadersField(serializers.DictField):
+class HeadersInputField(serializers.DictField):
     """Headers by name. The operation checks the names and values; errors are reported for the field as a whole."""
 
     child = TextField(max_length=MAX_VALUE_LENGTH)

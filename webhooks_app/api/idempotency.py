@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 HEADER = "Idempotency-Key"
 REPLAYED = "Idempotent-Replayed"
-MAX_LENGTH = 255
+LONGEST_KEY = 255
 MAX_WAIT_SECONDS = 5.0
-SCHEMA = {"type": "string", "minLength": 1, "maxLength": MAX_LENGTH, "pattern": "^[!-~]([ -~]*[!-~])?$"}
+SCHEMA = {"type": "string", "minLength": 1, "maxLength": LONGEST_KEY, "pattern": "^[!-~]([ -~]*[!-~])?$"}
 
-IN_PROGRESS = f"Another request with this {HEADER} is still in progress. Try again in a few seconds."
+STILL_IN_PROGRESS = f"Another request with this {HEADER} is still in progress. Try again in a few seconds."
 OTHER_BODY = f"This {HEADER} was used for a request with another body. Repeat the first body, or use another key."
 UNREADABLE = (
     f"A request with this {HEADER} was answered before, but its answer cannot be decrypted any more. Check what it "
@@ -44,8 +44,8 @@ UNREADABLE = (
 def key_of(request: HttpRequest | Request) -> str | None:
     """Return the key in the header, or None. Raise ValidationError unless it is 1 to 255 printable characters."""
     key = request.headers.get(HEADER)
-    if key is not None and not (1 <= len(key) <= MAX_LENGTH and key.isascii() and key.isprintable()):
-        raise ValidationError({HEADER: [f"Give 1 to {MAX_LENGTH} printable ASCII characters."]})
+    if key is not None and not (1 <= len(key) <= LONGEST_KEY and key.isascii() and key.isprintable()):
+        raise ValidationError({HEADER: [f"Give 1 to {LONGEST_KEY} printable ASCII characters."]})
     return key
 
 
@@ -89,7 +89,7 @@ def _waiting(using: str) -> Iterator[None]:
         yield
     except DatabaseError as error:
         if is_lock_timeout(using, error) or is_deadlock(using, error):
-            raise Conflict(IN_PROGRESS) from None
+            raise Conflict(STILL_IN_PROGRESS) from None
         raise
 
 

@@ -61,7 +61,7 @@ def _documented(view: Any) -> list[ListFilter]:
     return [each for each in listed.documented if each.name != given] if listed else []
 
 
-class MomentField(forms.CharField):
+class MomentFilterField(forms.CharField):
     def clean(self, value: Any) -> datetime | None:
         text = super().clean(value)
         if not text:
@@ -72,8 +72,8 @@ class MomentField(forms.CharField):
             raise forms.ValidationError(str(error)) from None
 
 
-def _moment_field(label: Any) -> MomentField:
-    return MomentField(required=False)
+def _moment_field(label: Any) -> MomentFilterField:
+    return MomentFilterField(required=False)
 
 
 def _schema(described: ListFilter) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from rest_framework.parsers import BaseParser
 
 from ..protocol import json_data
 from ..request_body import read_at_most
-from .errors import WHOLE, BodyTooLarge, LengthRequired
+from .errors import WHOLE_BODY, BodyTooLarge, LengthRequired
 
 MAX_INTEGER_DIGITS = 320
 """Enough for every integer that ``json_data`` accepts; parsing longer ones would be slow."""
@@ -88,7 +88,7 @@ def json_object(body: bytes) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise ParseError("The body is valid JSON, but not an object.")
     if problems := json_data.problems(data):
-        raise ValidationError({path or WHOLE: [f"The value {problem}."] for path, problem in problems.items()})
+        raise ValidationError({path or WHOLE_BODY: [f"The value {problem}."] for path, problem in problems.items()})
     return data
 
 

@@ -29,7 +29,7 @@ from .fields import (
     CredentialsField,
     FilterField,
     FlagField,
-    HeadersField,
+    HeadersInputField,
     KnownField,
     MomentField,
     MomentInputField,
@@ -37,7 +37,7 @@ from .fields import (
     OptionField,
     RateField,
     ReasonCodeField,
-    SecretField,
+    SecretInputField,
     ShortListField,
     TextField,
     UrlField,
@@ -305,7 +305,7 @@ class SettableFields(BodySerializer[Webhook]):
         "service, `standard` and `standard-ed25519` are those of Standard Webhooks.",
     )
 
-    headers = HeadersField(
+    headers = HeadersInputField(
         required=False,
         help_text="Headers to add to each request, by name. They replace all earlier ones. Values are stored encrypted "
         f"and shown as `{REDACTED}`; send that to keep a stored value. A change of the URL's scheme, host or port "
@@ -349,7 +349,7 @@ class SettableFields(BodySerializer[Webhook]):
 
 
 class NewWebhookSerializer(SettableFields):
-    secret = SecretField(help_text="The key of the signatures, as UTF-8 text. Generated if omitted.")
+    secret = SecretInputField(help_text="The key of the signatures, as UTF-8 text. Generated if omitted.")
 
 
 class WebhookChangesSerializer(SettableFields):
@@ -375,7 +375,7 @@ class SchemeSerializer(BodySerializer[Webhook]):
 
 
 class NewSecretSerializer(SchemeSerializer):
-    secret = SecretField(help_text="The new secret. Generated if omitted.")
+    secret = SecretInputField(help_text="The new secret. Generated if omitted.")
     overlap_seconds = CountField(
         required=False,
         min_value=0,

@@ -69,7 +69,7 @@ class NewEvent(Generic[M]):
     ordering_key: str | None = None
 
     def unsaved(self) -> Event:
-        """Return the unsaved event. Raises UnknownEventTypeError, InvalidEventDataError or InvalidOwnerError."""
+        """Return the unsaved event. Raise UnknownEventTypeError, InvalidEventDataError or InvalidOwnerError."""
         event_type = registry.get_emittable(self.event_type)
         if self.idempotency_key is not None:
             check_key(event_type.name, self.idempotency_key)
@@ -104,7 +104,7 @@ def emit(
     to 8 business identifiers for finding the event. Webhooks with order by key receive events with the same
     ``ordering_key`` one after another.
 
-    Raises UnknownEventTypeError, InvalidEventDataError, InvalidOwnerError, IdempotencyConflictError for a key that was
+    Raise UnknownEventTypeError, InvalidEventDataError, InvalidOwnerError, IdempotencyConflictError for a key that was
     used with other arguments, and django.db.transaction.TransactionManagementError in a transaction that an
     earlier error has broken. Nothing is written after an error. No broker is required: workers find the deliveries
     after the commit in any case.
@@ -134,7 +134,7 @@ def emit(
 def emit_many(new_events: Iterable[NewEvent[Any]]) -> list[Event]:
     """Record all of these events in one transaction, or none; return them in the given order.
 
-    Raises InvalidBatchError with the errors by index, and TransactionManagementError as ``emit``.
+    Raise InvalidBatchError with the errors by index, and TransactionManagementError as ``emit``.
     """
     pairs: list[tuple[NewEvent[Any], Event]] = []
     errors: dict[int, WebhooksError] = {}
@@ -200,7 +200,7 @@ aemit_many = sync_to_async(emit_many)
 def _claim_key(claimed: IdempotencyKey, using: str) -> str:
     """Claim an unsaved idempotency key within a transaction; return the id of the event that has it.
 
-    Waits for other transactions that claimed the key. Raises IdempotencyConflictError if that event has other content.
+    Waits for other transactions that claimed the key. Raise IdempotencyConflictError if that event has other content.
     """
     saved = None
     while saved is None:  # pruning may delete the key between the two statements
@@ -220,7 +220,7 @@ def find_committed(model: type[AnyModel], pk: Any, using: str) -> AnyModel | Non
 def new_test_event(webhook: Webhook, event_type: str, data: EventData | None = None) -> Event:
     """Return an unsaved test event for one webhook, by default with the type's example.
 
-    Raises WebhookStateError for a deleted, disabled or paused webhook, and the errors of ``emit``. The platform's
+    Raise WebhookStateError for a deleted, disabled or paused webhook, and the errors of ``emit``. The platform's
     webhooks also accept operational events.
     """
     webhook.require_testable()

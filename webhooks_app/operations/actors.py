@@ -226,7 +226,7 @@ def changing(right: Right, row: Webhook | ApiKey | Delivery | Replay | Problem, 
     """Lock and reload a row, and attribute all changes within the block to the actor.
 
     Its owner and state may have changed since it was loaded, so only the locked values count. Yields another instance
-    of the saved row, if the model's ``lock`` returns one. Raises AccessDeniedError, and WebhookStateError for a row
+    of the saved row, if the model's ``lock`` returns one. Raise AccessDeniedError, and WebhookStateError for a row
     that is no longer kept.
     """
     with acting(actor), writing(row.alias, type(row)):

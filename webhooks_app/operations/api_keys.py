@@ -24,7 +24,7 @@ __all__ = ["change_key", "create_key", "delete_key", "revoke_key"]
 def create_key(*, owner: Any, actor: BaseActor, **fields: Any) -> tuple[ApiKey, str]:
     """Create a key and return it with its text, which is not stored. The actor needs every right of its scopes.
 
-    Raises django.core.exceptions.ValidationError with the problems by field, also for an owner that is not active, or
+    Raise django.core.exceptions.ValidationError with the problems by field, also for an owner that is not active, or
     an ``expires_at`` in the past: the key would be refused.
     """
     owner_id = getattr(owner, "pk", None)
@@ -51,7 +51,7 @@ def _check_expiry(expires_at: datetime | None) -> None:
 def change_key(api_key: ApiKey, *, actor: BaseActor) -> None:
     """Save the changed name, scopes and expiry of a key. The actor needs every right of the added scopes.
 
-    Raises django.core.exceptions.ValidationError.
+    Raise django.core.exceptions.ValidationError.
     """
     with changing(CHANGE_KEY, api_key, actor) as saved:
         added = [scope for scope in api_key.scopes if scope not in saved.scopes]
@@ -60,7 +60,7 @@ def change_key(api_key: ApiKey, *, actor: BaseActor) -> None:
 
 
 def revoke_key(api_key: ApiKey, *, actor: BaseActor, reason: str = "") -> None:
-    """Revoke a key with effect from the next request. Raises AlreadyInStateError for a revoked key."""
+    """Revoke a key with effect from the next request. Raise AlreadyInStateError for a revoked key."""
     with REVOKE_KEY.on(api_key, actor):
         api_key.revoke(reason)
 

@@ -26,7 +26,7 @@ def pause(webhook: Webhook, *, actor: BaseActor, reason: str = "") -> None:
 
     ``reason`` is a person's own words for the owner and the audit log, here and in ``disable`` and ``delete``.
 
-    Raises WebhookStateError for a webhook that is disabled, failed or deleted, and AlreadyInStateError for a paused
+    Raise WebhookStateError for a webhook that is disabled, failed or deleted, and AlreadyInStateError for a paused
     one.
     """
     with PAUSE.on(webhook, actor):
@@ -36,7 +36,7 @@ def pause(webhook: Webhook, *, actor: BaseActor, reason: str = "") -> None:
 def resume(webhook: Webhook, *, actor: BaseActor) -> None:
     """Send the held deliveries, the longest due first.
 
-    Raises WebhookStateError for a deleted webhook, and AlreadyInStateError for one that is not paused.
+    Raise WebhookStateError for a deleted webhook, and AlreadyInStateError for one that is not paused.
     """
     with RESUME.on(webhook, actor):
         webhook.resume()
@@ -45,7 +45,7 @@ def resume(webhook: Webhook, *, actor: BaseActor) -> None:
 def disable(webhook: Webhook, *, actor: BaseActor, reason: str = "") -> None:
     """Stop sending and cancel pending deliveries.
 
-    Raises WebhookStateError for a deleted webhook, and AlreadyInStateError for a disabled one.
+    Raise WebhookStateError for a deleted webhook, and AlreadyInStateError for a disabled one.
     """
     with DISABLE.on(webhook, actor):
         webhook.disable(_disabled_by(actor, webhook, reason))
@@ -62,7 +62,7 @@ def _disabled_by(actor: BaseActor, webhook: Webhook, reason: str) -> ReasonText:
 def enable(webhook: Webhook, *, actor: BaseActor) -> None:
     """Verify a disabled webhook, which then receives events again.
 
-    Raises WebhookStateError for a webhook that failed its verification or is deleted, AlreadyInStateError for any
+    Raise WebhookStateError for a webhook that failed its verification or is deleted, AlreadyInStateError for any
     other that is not disabled, RateLimitedError and LimitsUnavailableError.
     """
     with ENABLE.on(webhook, actor):
@@ -75,7 +75,7 @@ def enable(webhook: Webhook, *, actor: BaseActor) -> None:
 def delete(webhook: Webhook, *, actor: BaseActor, reason: str = "") -> None:
     """Stop sending, cancel pending deliveries and hide the webhook; its history stays until retention ends.
 
-    Raises WebhookStateError for a deleted webhook.
+    Raise WebhookStateError for a deleted webhook.
     """
     with REMOVE_WEBHOOK.on(webhook, actor):
         webhook.soft_delete(reason)
@@ -84,7 +84,7 @@ def delete(webhook: Webhook, *, actor: BaseActor, reason: str = "") -> None:
 def start_verification(webhook: Webhook, *, actor: BaseActor) -> Delivery:
     """Queue a handshake of a webhook that is not active, or of a pending URL; an earlier one becomes ineffective.
 
-    Raises WebhookStateError for a deleted, disabled or paused webhook, AlreadyInStateError for a verified one,
+    Raise WebhookStateError for a deleted, disabled or paused webhook, AlreadyInStateError for a verified one,
     RateLimitedError and LimitsUnavailableError.
     """
     with VERIFY.on(webhook, actor):

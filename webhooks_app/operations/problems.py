@@ -12,7 +12,7 @@ __all__ = ["acknowledge", "ignore", "reopen"]
 def acknowledge(problem: Problem, *, actor: BaseActor) -> None:
     """Mark a problem as known until it is resolved.
 
-    Raises WebhookStateError for a resolved problem, and AlreadyInStateError for an acknowledged one.
+    Raise WebhookStateError for a resolved problem, and AlreadyInStateError for an acknowledged one.
     """
     with ACKNOWLEDGE.on(problem, actor):
         problem.acknowledge()
@@ -21,7 +21,7 @@ def acknowledge(problem: Problem, *, actor: BaseActor) -> None:
 def ignore(problem: Problem, *, actor: BaseActor) -> None:
     """Mark a problem as unimportant: further failures do not open it again.
 
-    Raises AlreadyInStateError for an ignored problem.
+    Raise AlreadyInStateError for an ignored problem.
     """
     with IGNORE.on(problem, actor):
         problem.ignore()
@@ -30,7 +30,7 @@ def ignore(problem: Problem, *, actor: BaseActor) -> None:
 def reopen(problem: Problem, *, actor: BaseActor) -> None:
     """Undo an acknowledgement, or stop ignoring a problem.
 
-    Raises WebhookStateError for a resolved problem, and AlreadyInStateError for an open one.
+    Raise WebhookStateError for a resolved problem, and AlreadyInStateError for an open one.
     """
     with REOPEN.on(problem, actor):
         problem.reopen()

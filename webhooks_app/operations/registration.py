@@ -62,7 +62,7 @@ def register_webhook(
 
     ``basic_auth`` is a pair of user name and password for the Authorization header.
 
-    Raises django.core.exceptions.ValidationError with the problems by field, PermissionDenied, RateLimitedError and
+    Raise django.core.exceptions.ValidationError with the problems by field, PermissionDenied, RateLimitedError and
     LimitsUnavailableError.
     """
     check_owner(owner)
@@ -83,7 +83,7 @@ def create_webhook(
     basic_auth: Credentials = UNCHANGED,
     actor: BaseActor,
 ) -> None:
-    """Validate and save a new webhook and start its verification. Raises as ``register_webhook``."""
+    """Validate and save a new webhook and start its verification. Raise as ``register_webhook``."""
     actor.require(REGISTER_WEBHOOK, webhook.owner_id)
     with acting(actor), writing(router.db_for_write(Webhook), Webhook):
         check_owner(webhook.owner)
@@ -116,7 +116,7 @@ def update_webhook(
     ``headers`` replaces all of the webhook's own headers. A change of the URL's scheme, host or port drops those that
     are not given again. Headers that are given with a new URL are sent only there.
 
-    Raises django.core.exceptions.ValidationError with the problems by field, PermissionDenied, WebhookStateError for
+    Raise django.core.exceptions.ValidationError with the problems by field, PermissionDenied, WebhookStateError for
     a deleted webhook, RateLimitedError and LimitsUnavailableError.
     """
     if unknown := changes.keys() - set(CHANGEABLE_FIELDS):

@@ -46,7 +46,7 @@ def plan(
     Nothing is sent before ``start``, unless it starts when it is counted. Counting takes at most ``max_seconds`` here,
     and continues in the background.
 
-    Raises django.core.exceptions.ValidationError with the problems by field, and WebhookStateError for a webhook that
+    Raise django.core.exceptions.ValidationError with the problems by field, and WebhookStateError for a webhook that
     is deleted, not subscribed to one of the types, or has too many open replays.
     """
     _fold(webhook.alias)
@@ -67,14 +67,14 @@ def plan(
 
 
 def recover_missed(webhook: Webhook, *, actor: BaseActor) -> Replay:
-    """Plan a replay of the events missed since the first failing period of the last week. Raises as ``plan``."""
+    """Plan a replay of the events missed since the first failing period of the last week. Raise as ``plan``."""
     return plan(webhook, actor=actor)
 
 
 def send_missed(webhook: Webhook, *, actor: BaseActor, max_seconds: float = COUNT_SECONDS) -> Replay:
     """Plan the replay of ``recover_missed``, which starts when it is counted: here, or by a worker if it takes longer.
 
-    Raises as ``plan`` and ``start``. A plan whose start is refused is cancelled, with the refusal as its reason.
+    Raise as ``plan`` and ``start``. A plan whose start is refused is cancelled, with the refusal as its reason.
     """
     replay = plan(webhook, actor=actor, starts_when_counted=True, max_seconds=max_seconds)
     if replay.state == Replay.State.CANCELLED:
@@ -113,26 +113,26 @@ def _fold(using: str) -> None:
 def start(replay: Replay, *, actor: BaseActor) -> None:
     """Send the counted events; workers queue them.
 
-    Raises WebhookStateError unless the replay is ready, its webhook can receive, and no other of its replays runs.
+    Raise WebhookStateError unless the replay is ready, its webhook can receive, and no other of its replays runs.
     """
     with STEPS_OF_REPLAYS["start"].on(replay, actor):
         replay.start()
 
 
 def pause(replay: Replay, *, actor: BaseActor) -> None:
-    """Queue nothing until the replay is resumed. Raises WebhookStateError unless it is running."""
+    """Queue nothing until the replay is resumed. Raise WebhookStateError unless it is running."""
     with STEPS_OF_REPLAYS["pause"].on(replay, actor):
         replay.pause()
 
 
 def resume(replay: Replay, *, actor: BaseActor) -> None:
-    """Continue a replay. Raises WebhookStateError unless it is paused or stopped."""
+    """Continue a replay. Raise WebhookStateError unless it is paused or stopped."""
     with STEPS_OF_REPLAYS["resume"].on(replay, actor):
         replay.resume()
 
 
 def cancel(replay: Replay, *, actor: BaseActor, reason: str = "") -> None:
-    """Cancel a replay permanently, with its pending deliveries. Raises WebhookStateError if it has ended.
+    """Cancel a replay permanently, with its pending deliveries. Raise WebhookStateError if it has ended.
 
     ``reason`` is for the owner and the audit log.
     """

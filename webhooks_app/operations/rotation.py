@@ -34,7 +34,7 @@ def rotate_secret(
     ``replaces`` is the fingerprint of the scheme's key before the rotation. A newer key is kept, so that a form that is
     sent twice does not end the overlap of the first rotation.
 
-    Raises django.core.exceptions.ValidationError for a secret or an overlap that is not allowed, and
+    Raise django.core.exceptions.ValidationError for a secret or an overlap that is not allowed, and
     WebhookStateError for a deleted webhook, or for a secret that was rotated in the meantime.
     """
     with REPLACE_SECRET.on(webhook, actor):
@@ -44,19 +44,19 @@ def rotate_secret(
 
 
 def activate_secret(webhook: Webhook, *, actor: BaseActor, scheme: str = SECRET) -> None:
-    """Activate the prepared key, if there is one. Raises WebhookStateError for a deleted webhook."""
+    """Activate the prepared key, if there is one. Raise WebhookStateError for a deleted webhook."""
     with REPLACE_SECRET.on(webhook, actor):
         webhook.activate_secret(scheme=scheme)
 
 
 def withdraw_secret(webhook: Webhook, *, actor: BaseActor, scheme: str = SECRET) -> None:
-    """Delete the prepared key, if there is one. Raises WebhookStateError for a deleted webhook."""
+    """Delete the prepared key, if there is one. Raise WebhookStateError for a deleted webhook."""
     with REPLACE_SECRET.on(webhook, actor):
         webhook.withdraw_secret(scheme=scheme)
 
 
 def revoke_previous_secret(webhook: Webhook, *, actor: BaseActor, scheme: str = SECRET) -> None:
-    """End the overlap of a rotation, if there is one. Raises WebhookStateError for a deleted webhook."""
+    """End the overlap of a rotation, if there is one. Raise WebhookStateError for a deleted webhook."""
     with REPLACE_SECRET.on(webhook, actor):
         webhook.revoke_previous_secret(scheme=scheme)
 
@@ -64,7 +64,7 @@ def revoke_previous_secret(webhook: Webhook, *, actor: BaseActor, scheme: str = 
 def activate_prepared_keys(webhook: Webhook, *, actor: BaseActor) -> None:
     """Activate the prepared keys of all signature schemes.
 
-    Raises WebhookStateError for a deleted webhook, AlreadyInStateError for one without.
+    Raise WebhookStateError for a deleted webhook, AlreadyInStateError for one without.
     """
     with USE_PREPARED_SECRET.on(webhook, actor):
         for scheme in _key_schemes(webhook):
@@ -72,7 +72,7 @@ def activate_prepared_keys(webhook: Webhook, *, actor: BaseActor) -> None:
 
 
 def withdraw_prepared_keys(webhook: Webhook, *, actor: BaseActor) -> None:
-    """Delete the prepared keys of all signature schemes. Raises as ``activate_prepared_keys``."""
+    """Delete the prepared keys of all signature schemes. Raise as ``activate_prepared_keys``."""
     with USE_PREPARED_SECRET.on(webhook, actor):
         for scheme in _key_schemes(webhook):
             webhook.withdraw_secret(scheme=scheme)
@@ -81,7 +81,7 @@ def withdraw_prepared_keys(webhook: Webhook, *, actor: BaseActor) -> None:
 def revoke_previous_keys(webhook: Webhook, *, actor: BaseActor) -> None:
     """End the overlaps of all signature schemes.
 
-    Raises WebhookStateError for a deleted webhook, AlreadyInStateError for one without.
+    Raise WebhookStateError for a deleted webhook, AlreadyInStateError for one without.
     """
     with REVOKE_PREVIOUS_SECRET.on(webhook, actor):
         for scheme in _key_schemes(webhook):

@@ -21,7 +21,7 @@ __all__ = ["redeliver", "retry", "send_test_event"]
 def emit_events(new_events: Sequence[NewEvent[Any]], *, actor: BaseActor) -> list[Event]:
     """Record all of these events, or none; return them in the given order. Other services call this with a service key.
 
-    Raises django.core.exceptions.PermissionDenied, and InvalidBatchError with the errors by index.
+    Raise django.core.exceptions.PermissionDenied, and InvalidBatchError with the errors by index.
     """
     for owner_id in {getattr(new.owner, "pk", None) for new in new_events}:
         actor.require(EMIT_EVENT, owner_id)
@@ -33,7 +33,7 @@ def send_test_event(
 ) -> Delivery:
     """Queue a test event for one webhook, regardless of its subscriptions; the default data is the type's example.
 
-    The platform's webhooks also accept operational events. Raises WebhookStateError for a deleted, disabled or paused
+    The platform's webhooks also accept operational events. Raise WebhookStateError for a deleted, disabled or paused
     webhook, UnknownEventTypeError, InvalidEventDataError, RateLimitedError and LimitsUnavailableError.
     """
     with SEND_TEST.on(webhook, actor):
@@ -45,7 +45,7 @@ def send_test_event(
 def redeliver(delivery: Delivery, *, actor: BaseActor) -> Delivery:
     """Send the event of a delivery once more, as a new delivery with its own attempts; return the new delivery.
 
-    A redelivered test counts as a test. Raises WebhookStateError, RateLimitedError and LimitsUnavailableError; the
+    A redelivered test counts as a test. Raise WebhookStateError, RateLimitedError and LimitsUnavailableError; the
     first also for a pending delivery, see ``retry``.
     """
     with SEND_AGAIN.on(delivery, actor):
@@ -58,7 +58,7 @@ def redeliver(delivery: Delivery, *, actor: BaseActor) -> Delivery:
 def retry(delivery: Delivery, *, actor: BaseActor) -> Delivery:
     """Make the next attempt of a pending delivery at once, as a part of its series of attempts; return the delivery.
 
-    The limits of its webhook apply. A test that is retried counts as a test. Raises WebhookStateError for a delivery
+    The limits of its webhook apply. A test that is retried counts as a test. Raise WebhookStateError for a delivery
     that is finished, in flight, or held by something else than its time, AlreadyInStateError for one that is due,
     RateLimitedError and LimitsUnavailableError.
     """

@@ -13,7 +13,7 @@ from ..models import ApiKey, Delivery, QueueEntry, Replay, Webhook
 from ..operations.replays import count_missed
 from .display import grouped, moment
 
-MAX_COUNTED = 1000
+MAX_PENDING_COUNTED = 1000
 """Maximum number of pending deliveries that a confirmation counts."""
 
 MAX_WORDS = 200
@@ -58,13 +58,13 @@ def _of_webhooks(webhooks: Sequence[Webhook], text: Callable[[int], str]) -> lis
     waiting = QueueEntry.objects.unclaimed().filter(webhook__in=[webhook.pk for webhook in webhooks])
     if len(webhooks) == 1:
         waiting = waiting.order_by("due_at")  # in the order of an index, or PostgreSQL reads all of them
-    return _sentence(waiting[: MAX_COUNTED + 1].count(), text)
+    return _sentence(waiting[: MAX_PENDING_COUNTED + 1].count(), text)
 
 
 def cancelled_with(replays: Sequence[Replay]) -> list[str]:
     """Return how many pending deliveries are cancelled with their replays."""
     waiting = Delivery.objects.filter(replay__in=[replay.pk for replay in replays]).waiting()
-    return _sentence(waiting[: MAX_COUNTED + 1].count(), _cancelled)
+    return _sentence(waiting[: MAX_PENDING_COUNTED + 1].count(), _cancelled)
 
 
 def _sentence(number: int, text: Callable[[int], str]) -> list[str]:
@@ -93,6 +93,6 @@ def _cancelled(number: int) -> str:
 
 
 def _shown(number: int) -> str:
-    if number > MAX_COUNTED:
-        return gettext("More than %(number)s") % {"number": grouped(MAX_COUNTED)}
+    if number > MAX_PENDING_COUNTED:
+        return gettext("More than %(number)s") % {"number": grouped(MAX_PENDING_COUNTED)}
     return grouped(number)

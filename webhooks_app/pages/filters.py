@@ -32,7 +32,7 @@ TIMEOUT = DeliveryAttempt.Result.TIMEOUT.value
 ANSWER = RegexValidator(rf"^([1-5][0-9]{{2}}|[1-5]xx|{TIMEOUT})$", _("Enter a status such as 503, or 4xx or 5xx."))
 
 DAYS = {"today": _("Today"), "yesterday": _("Yesterday")}
-SPANS = {
+PERIOD_SPANS = {
     "hour": (_("Past hour"), timedelta(hours=1)),
     "day": (_("Past 24 hours"), timedelta(days=1)),
     "week": (_("Past 7 days"), timedelta(days=7)),
@@ -41,7 +41,7 @@ SPANS = {
     "before_week": (_("More than 7 days ago"), timedelta(days=7)),
     "before_month": (_("More than 30 days ago"), timedelta(days=30)),
 }
-PERIODS = DAYS | {name: label for name, (label, _span) in SPANS.items()}
+PERIOD_CHOICES = DAYS | {name: label for name, (label, _span) in PERIOD_SPANS.items()}
 
 
 def moment_field(label: Any, **more: Any) -> forms.DateTimeField:
@@ -138,9 +138,9 @@ def with_answer(rows: Any, word: str) -> Any:
 
 
 def limits_of(period: str) -> tuple[datetime | None, datetime | None]:
-    """Return the beginning and the end of one of the ``PERIODS``. Days are those of the current time zone."""
-    if period in SPANS:
-        edge = timezone.now() - SPANS[period][1]
+    """Return the beginning and the end of one of the ``PERIOD_CHOICES``. Days are those of the current time zone."""
+    if period in PERIOD_SPANS:
+        edge = timezone.now() - PERIOD_SPANS[period][1]
         return (None, edge) if period.startswith("before") else (edge, None)
     now = timezone.localtime() if settings.USE_TZ else timezone.now()
     today, day = now.replace(hour=0, minute=0, second=0, microsecond=0), timedelta(days=1)

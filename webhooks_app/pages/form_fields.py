@@ -160,7 +160,7 @@ def _label(name: str, choice: BaseSignature | BaseRetryPolicy | None) -> str:
     return f"{name}: {gettext(choice.description)}" if choice.description else name
 
 
-CHOICES = (
+CHOICES_OF_FIELDS = (
     ("signatures", signature_choices),
     ("retry_policy", policy_choices),
     ("order", order_choices),
@@ -244,7 +244,7 @@ class ChoiceFields(forms.Form):
     def offer_choices(self) -> None:
         """Offer the choices of the webhook, with help texts about stored values unless it is new."""
         webhook, self._headers_before = self.instance, dict(self.instance.headers)
-        for name, choices in CHOICES:
+        for name, choices in CHOICES_OF_FIELDS:
             field: Any = self.fields.get(name)
             if field is not None:
                 field.choices = choices(webhook)

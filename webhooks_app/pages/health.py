@@ -19,7 +19,7 @@ from ..models.health import Thresholds
 from ..models.standing import MAX_WAITING, Health, Outlook, Standing, delay
 from .display import in_time, moment, result_in_words
 
-NOTHING = timedelta(0)
+NO_TIME = timedelta(0)
 
 SENT = (Standing.FAILING, Standing.PARTLY_FAILING, Standing.RETRYING)
 """The states in which events that wait are sent at their next attempt."""
@@ -55,7 +55,7 @@ def disabled_in(webhook: Webhook, health: WebhookHealth) -> SafeString | str:
     if at is None:
         return ""
     rest = at - timezone.now()
-    if rest <= NOTHING:
+    if rest <= NO_TIME:
         return moment(at, gettext("about to be disabled"))
     return moment(at, gettext("disabled in %(time)s") % {"time": in_time(rest)})
 
@@ -231,7 +231,7 @@ def recovery_in_words(found: Health) -> list[SafeString | str]:
 
 def _when(at: datetime) -> SafeString:
     rest = at - timezone.now()
-    if rest > NOTHING:
+    if rest > NO_TIME:
         return moment(at, gettext("in %(time)s") % {"time": in_time(rest)})
     return moment(at, gettext("delayed") if rest <= -delay() else gettext("now"))
 

@@ -37,7 +37,7 @@ from ..models.standing import Standing, conditions
 from ..models.status import REQUESTED
 from ..replays.missed import still_missed
 from ..routing import subscribed_to
-from .filters import ANSWER, PERIODS, TIMEOUT, codes_of, limits_of, with_answer
+from .filters import ANSWER, PERIOD_CHOICES, TIMEOUT, codes_of, limits_of, with_answer
 from .listing import Asked, Default, ListFilter, Narrow, RowList, always, never, without_parts
 
 PLATFORM = "-"
@@ -113,7 +113,7 @@ def _period(name: str, meaning: str = "") -> tuple[ListFilter, ...]:
         ("before", _("To"), f"{verb} before this time{meaning}.", until),
     )
     return (
-        ListFilter(name="period", label=title, values=PERIODS, narrow=within, **shared),
+        ListFilter(name="period", label=title, values=PERIOD_CHOICES, narrow=within, **shared),
         *(
             ListFilter(name=f"{name}_{end}", label=label, meaning=text, narrow=narrow, is_moment=True, **shared)
             for end, label, text, narrow in ends
@@ -514,7 +514,7 @@ KNOWN_PROBLEMS = ProblemList(
             name="seen",
             label=_("time of the last failure"),
             narrow=lambda rows, value, asked: rows.filter(last_seen_at__gte=limits_of(value)[0]),
-            values={name: PERIODS[name] for name in ("hour", "day", "week")},
+            values={name: PERIOD_CHOICES[name] for name in ("hour", "day", "week")},
         ),
         replace(OF_WEBHOOK, meaning=""),
         _owner("webhook__"),

@@ -22,9 +22,9 @@ from ..models.hold import SILENT, Hold, HoldReason, holds_of
 from ..protocol.ids import first_id_at, time_of
 from .display import LISTED, NO_VALUE, DeliveryUrl, grouped, result_in_words
 from .explanation import ended_at, why_cancelled
-from .timeline_chart import TONES, Step, Timeline, after, lane_of, places, ticks
+from .timeline_chart import TONES, Timeline, TimelineStep, after, lane_of, positions, ticks
 
-MAX_READ = 5000
+MAX_DELIVERIES_READ = 5000
 """Maximum number of deliveries that are read to choose the webhooks to show."""
 
 MAX_LANES, MAX_PER_LANE, MAX_DELIVERIES, MAX_ATTEMPTS = 20, 10, 100, 500
@@ -59,7 +59,7 @@ class Recipient(NamedTuple):
 
 def deliveries_read(deliveries: DeliveryQuerySet) -> list[Read]:
     """Return the deliveries of an event, in order. Of a large number only some are read."""
-    return sorted(starmap(Read, deliveries.order_by().values_list("pk", "webhook_id", "state")[:MAX_READ]))
+    return sorted(starmap(Read, deliveries.order_by().values_list("pk", "webhook_id", "state")[:MAX_DELIVERIES_READ]))
 
 
 def by_id(deliveries: DeliveryQuerySet, ids: Sequence[str]) -> DeliveryQuerySet:
@@ -85,9 +85,9 @@ def timeline_of(
         return None
     shown, lanes = [recipient for recipient, _lane in loaded], [lane for _recipient, lane in loaded]
     began = time_of(event.pk)
-    emitted = Step(kind="emitted", what=gettext("Emitted"), at=began)
+    emitted = TimelineStep(kind="emitted", what=gettext("Emitted"), at=began)
     by_lane = [_in_order(steps, began) for steps in _steps(event, lanes, url=url)]
-    x_of = places({at for step in chain(*by_lane) for at in (step.at, step.until) if at is not None} | {began})
+    x_of = positions({at for step in chain(*by_lane) for at in (step.at, step.until) if at is not None} | {began})
     return Timeline(
         steps=_in_order([emitted, *chain(*by_lane)], began),
         lanes=[
@@ -96,7 +96,7 @@ def timeline_of(
         ],
         ticks=ticks(x_of, began),
         description=_description(recipients),
-        cut_short=_cut_short(len(lanes), len(recipients), is_whole=len(read) < MAX_READ),
+        cut_short=_cut_short(len(lanes), len(recipients), is_whole=len(read) < MAX_DELIVERIES_READ),
     )
 
 
@@ -121,7 +121,7 @@ def _loaded(deliveries: DeliveryQuerySet, recipients: Sequence[Recipient]) -> li
     return [(recipient, lane) for recipient, lane in lanes if lane]
 
 
-def _steps(event: Event, lanes: Sequence[Sequence[Delivery]], *, url: DeliveryUrl) -> list[list[Step]]:
+def _steps(event: Event, lanes: Sequence[Sequence[Delivery]], *, url: DeliveryUrl) -> list[list[TimelineStep]]:
     """Return the steps of each lane."""
     deliveries = list(chain(*lanes))
     attempts = _attempts(deliveries)
@@ -153,34 +153,36 @@ def _attempts(deliveries: Sequence[Delivery]) -> dict[str, list[DeliveryAttempt]
 
 def _of_delivery(
     delivery: Delivery, attempts: Sequence[DeliveryAttempt], hold: Hold | None, *, url: DeliveryUrl
-) -> Iterator[Step]:
+) -> Iterator[TimelineStep]:
     about: dict[str, Any] = {"url": url(delivery.pk), "sent_to": delivery.webhook.url}
     if delivery.redelivery_of_id or delivery.replay_id or delivery.purpose:
         what = gettext("Sent again by a replay") if delivery.replay_id else gettext("Redelivered")
         what = gettext("Recovery attempt") if delivery.purpose else what
-        yield Step(kind="again", what=what, at=delivery.created_at, **about)
+        yield TimelineStep(kind="again", what=what, at=delivery.created_at, **about)
     for attempt in attempts:
         yield _of_attempt(attempt, **about)
     tone = TONES[State(delivery.state)]
     if delivery.state == State.PENDING:
         if hold is None or hold.reason not in SILENT:
             at = hold.until if hold and hold.reason == HoldReason.NOT_DUE else None
-            yield Step(kind="next", what=_waiting(hold), at=at, tone=tone, **about)
+            yield TimelineStep(kind="next", what=_waiting(hold), at=at, tone=tone, **about)
     elif delivery.state == State.CANCELLED:
         what = gettext("Cancelled: %(reason)s") % {"reason": why_cancelled(delivery)}
-        yield Step(kind="end", what=what, at=delivery.finished_at, tone=tone, **about)
+        yield TimelineStep(kind="end", what=what, at=delivery.finished_at, tone=tone, **about)
     elif delivery.state == State.GIVEN_UP or not attempts:
-        yield Step(kind="end", what=str(delivery.get_state_display()), at=delivery.finished_at, tone=tone, **about)
+        yield TimelineStep(
+            kind="end", what=str(delivery.get_state_display()), at=delivery.finished_at, tone=tone, **about
+        )
 
 
-def _of_attempt(attempt: DeliveryAttempt, *, url: str, sent_to: str) -> Step:
+def _of_attempt(attempt: DeliveryAttempt, *, url: str, sent_to: str) -> TimelineStep:
     facts = [result_in_words(attempt.result)]
     if attempt.response_status:
         facts.append(str(attempt.response_status))
     if attempt.duration_ms is not None:
         facts.append(f"{grouped(attempt.duration_ms)}\N{NO-BREAK SPACE}ms")
     what = gettext("Attempt %(number)d: %(facts)s") % {"number": attempt.number, "facts": ", ".join(facts)}
-    return Step(
+    return TimelineStep(
         kind="attempt",
         what=what,
         at=attempt.started_at,
@@ -206,7 +208,7 @@ def _waiting(hold: Hold | None) -> str:
     return gettext("Waiting: %(reason)s") % {"reason": hold.reason.label}
 
 
-def _notices(event: Event, attempts: Iterable[DeliveryAttempt], *, url: DeliveryUrl) -> dict[str, list[Step]]:
+def _notices(event: Event, attempts: Iterable[DeliveryAttempt], *, url: DeliveryUrl) -> dict[str, list[TimelineStep]]:
     """Return the notices of each webhook about these attempts.
 
     A notice is an event of its own, queued for the same webhook at the end of the attempt. Only its data names the
@@ -224,18 +226,18 @@ def _notices(event: Event, attempts: Iterable[DeliveryAttempt], *, url: Delivery
     if not candidates:
         return {}
     events = Event.objects.filter(pk__in=candidates, body__contains=f'"{event.pk}"')
-    found: dict[str, list[Step]] = {}
+    found: dict[str, list[TimelineStep]] = {}
     for notice in Delivery.objects.filter(event__in=events).select_related("webhook").order_by()[:MAX_NOTICED]:
         what = gettext("Retry notice: %(state)s") % {"state": notice.get_state_display()}
         tone = TONES[State(notice.state)]
-        step = Step(
+        step = TimelineStep(
             kind="notice", what=what, at=notice.created_at, tone=tone, url=url(notice.pk), sent_to=notice.webhook.url
         )
         found.setdefault(notice.webhook_id, []).append(step)
     return found
 
 
-def _in_order(steps: Iterable[Step], began: datetime) -> list[Step]:
+def _in_order(steps: Iterable[TimelineStep], began: datetime) -> list[TimelineStep]:
     """Return the steps in the order of their times, with the time since the emission; those without a time last."""
     known = [replace(step, after=after(step.at, began)) for step in steps]
     return sorted(known, key=lambda step: (step.at is None, step.at or began, step.kind != "emitted"))

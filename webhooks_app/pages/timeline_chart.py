@@ -27,7 +27,7 @@ TONES = {State.GIVEN_UP: "bad", State.CANCELLED: "open", State.PENDING: "late", 
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Step:
+class TimelineStep:
     """A row of the table, and a mark in the chart if its time is known."""
 
     kind: str
@@ -76,7 +76,7 @@ class TimelineTick(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Timeline:
-    steps: Sequence[Step]
+    steps: Sequence[TimelineStep]
     lanes: Sequence[ChartLane]
     ticks: Sequence[TimelineTick]
     description: str
@@ -99,7 +99,7 @@ def after(at: datetime | None, began: datetime) -> str:
     return "" if at is None or at <= began else f"+{in_time(at - began)}"
 
 
-def places(moments: Collection[datetime]) -> dict[datetime, float]:
+def positions(moments: Collection[datetime]) -> dict[datetime, float]:
     """Return the position of each moment. Long gaps are compressed by a logarithm, so that each burst is visible."""
     ordered = sorted(moments)
     gaps = [math.log1p((later - earlier) / timedelta(seconds=1)) for earlier, later in pairwise(ordered)]
@@ -115,7 +115,7 @@ def lane_of(
     number: int,
     delivery: Delivery,
     state: State,
-    steps: Sequence[Step],
+    steps: Sequence[TimelineStep],
     x_of: Mapping[datetime, float],
     began: datetime,
 ) -> ChartLane:
@@ -132,7 +132,7 @@ def lane_of(
     )
 
 
-def _marks(steps: Sequence[Step], x_of: Mapping[datetime, float]) -> Iterator[Mark]:
+def _marks(steps: Sequence[TimelineStep], x_of: Mapping[datetime, float]) -> Iterator[Mark]:
     """Yield a mark for each step with a time, with a label wherever there is room."""
     last = -math.inf
     for step in steps:

@@ -74,7 +74,7 @@ class ActionPage(AccountPage, BaseFormView):
         raise NotImplementedError
 
     def found(self) -> tuple[Any, Offer]:
-        """Return the row and the action. Raises Http404, and AccessDeniedError without the right."""
+        """Return the row and the action. Raise Http404, and AccessDeniedError without the right."""
         row, offer = self.find_row(), self.offers.get(self.name or self.kwargs["action"])
         if offer is None:
             raise Http404

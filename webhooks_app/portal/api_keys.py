@@ -26,7 +26,7 @@ MAX_KEYS = 200
 SOON = max(STAGES.values())
 
 
-class ApiKeyForm(forms.Form):
+class NewKeyForm(forms.Form):
     name = forms.CharField(label=_("Name"), max_length=100, help_text=_("The program or person that uses the key."))
     scopes = forms.MultipleChoiceField(label=_("Scopes"), widget=forms.CheckboxSelectMultiple)
     expires_at = ExpiryField()
@@ -67,7 +67,7 @@ class NewApiKeyPage(FormPage):
     section = "keys"
     title = _("New API key")
     right = CREATE_KEY
-    form_class = ApiKeyForm
+    form_class = NewKeyForm
     submit = _("Create")
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:

@@ -80,7 +80,7 @@ class Account(NamedTuple):
         return owners().label(self.owner)
 
 
-def accounts_of(user: Any, key: str | None = None) -> list[Account]:
+def visible_accounts(user: Any, key: str | None = None) -> list[Account]:
     """Return the accounts whose pages the user may read; only the one with this primary key, if given."""
     rows = current(owners().visible_to(user))
     try:
@@ -185,7 +185,7 @@ class SafePage(TemplateView):
         """Return the accounts whose pages the visitor may read; only the one with this primary key, if given."""
         if self.link is not None:
             return [Account(self.link.owner, self.link.access)]
-        return accounts_of(self.request.user, key)
+        return visible_accounts(self.request.user, key)
 
     def answer(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         return super().dispatch(request, *args, **kwargs)

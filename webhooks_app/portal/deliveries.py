@@ -31,8 +31,6 @@ MAX_CHOICES = 50
 MAX_SHOWN = 50
 RECENT = 10
 
-Kind = Delivery.Kind
-
 
 class DeliveryListPage(ListPage):
     """The deliveries of the account, with filters."""

@@ -27,7 +27,7 @@ PROBE = "webhooks_portal_probe_token"
 
 PROBE_LENGTH = 32
 
-TEXT = re.compile(r"lnk_[0-9a-f]{32}:[\w-]{43}(?![\w-])")
+LINK_TEXT = re.compile(r"lnk_[0-9a-f]{32}:[\w-]{43}(?![\w-])")
 FROM_TEXT_ON = re.compile(r"lnk_[\s\S]*")
 """A link, whole or damaged, with all that follows in a path or a header."""
 
@@ -35,7 +35,7 @@ NO_LONGER_VALID = _(
     "This link is no longer valid. Each link can be opened once, within a short time. Ask for a new one."
 )
 NO_COOKIES = _("Your browser returns no cookies here, which these pages need. Open them in a new tab.")
-ENDED = _("You have left the pages. To return, ask for a new link.")
+LEFT = _("You have left the pages. To return, ask for a new link.")
 
 
 def portal_url(
@@ -72,7 +72,7 @@ class LinkPage(SafePage):
 
     def setup(self, request: HttpRequest, *args: Any, **kwargs: Any) -> None:
         super().setup(request, *args, **kwargs)
-        found = TEXT.search(kwargs["token"])  # mail programs may add characters after the link
+        found = LINK_TEXT.search(kwargs["token"])  # mail programs may add characters after the link
         self.text = found[0] if found else ""
         self.address = reverse("webhooks_portal:link", args=(self.text,)) if self.text else ""
         # Django's log and error reports have the path of a refused request, where others could read an unopened link.
@@ -151,7 +151,7 @@ class EndPage(SafePage):
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         if self.link is not None:
             end(self.link)
-        response = self.closed(ENDED, status=200)
+        response = self.closed(LEFT, status=200)
         set_cookie(response, request, COOKIE, "", is_framed=is_framed(request))
         return response
 

@@ -22,7 +22,7 @@ from .base import AccountPage, WebhookFormPage, redirect
 __all__ = ["NewReplayPage", "ReplayPage"]
 
 
-class ReplayForm(forms.Form):
+class MissedEventsForm(forms.Form):
     since = moment_field(_("From"), help_text=_("Default: when the webhook began to fail."))
     until = moment_field(_("To"), help_text=_("Default: now."))
     states = forms.MultipleChoiceField(
@@ -39,7 +39,7 @@ class NewReplayPage(WebhookFormPage):
     template_name = "webhooks_app/portal/form.html"
     title = WEBHOOK["replay_missed"].label
     right = WEBHOOK["replay_missed"].right
-    form_class = ReplayForm
+    form_class = MissedEventsForm
     submit = _("Count them")
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:

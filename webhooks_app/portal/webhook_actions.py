@@ -70,7 +70,7 @@ class TestEventPage(WebhookFormPage):
 
 
 def attempts_of(page: AccountPage, pk: str) -> dict[str, Any]:
-    """Return the context of a delivery with its attempts. Raises Http404."""
+    """Return the context of a delivery with its attempts. Raise Http404."""
     delivery = page.find(Delivery.objects.with_related(), pk)
     return {
         "delivery": delivery,
