@@ -6,6 +6,15 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
+from rest_framework.serializers import (
+    CharField,
+    ChoiceField,
+    IntegerField,
+    ListField,
+    ListSerializer,
+    Serializer,
+)
+
 from ..catalogue import EVENT_ID
 from ..conf import retry_policy
 from ..event_types import EventType
@@ -121,41 +130,42 @@ def _condition(data: Mapping[str, Any]) -> dict[str, Any] | None:
     return None
 
 
+def _example(serializer: type[Serializer[Any]], **values: Any) -> dict[str, Any]:
+    """Return a record with these values; its other fields are null or empty, or have the first of their choices."""
+    return {name: values.get(name, _empty(field)) for name, field in serializer().fields.items()}
+
+
+def _empty(field: Any) -> Any:
+    match field:
+        case ChoiceField():
+            return None if field.allow_null else next(iter(field.choices))
+        case CharField():
+            return None if field.allow_null else ""
+        case ListField() | ListSerializer():
+            return []
+        case IntegerField():
+            return None if field.allow_null else 0
+        case Serializer():
+            return None if field.allow_null else _example(type(field))
+    return None
+
+
 def _webhook(name: str, condition: dict[str, Any] | None) -> dict[str, Any]:
-    return {
-        "id": WEBHOOK_ID,
-        "url": _URL,
-        "pending_url": None,
-        "events": [name],
-        "status": "pending",
-        "status_reason": "",
-        "status_reason_code": "",
-        "status_changed_at": "2026-01-31T12:00:00.123456Z",
-        "paused_at": None,
-        "failing_since": None,
-        "health": {
-            "state": "unverified",
-            "text": "",
-            "since": None,
-            "failed_requests": 0,
-            "cause": "",
-            "given_up": 0,
-            "next_attempt_at": None,
-            "next_recovery_at": None,
-            "recovery_held_by": "",
-        },
-        "filter": condition,
-        "description": "Archive",
-        "retry_notices": True,
-        "max_in_flight": None,
-        "rate_limit": 10.0,
-        "signatures": ["native", "standard-ed25519"],
-        "headers": {"X-Tenant": "********"},
-        "retry_policy": "",
-        "accepted_statuses": "200",
-        "order": "none",
-        "recovery": "manual",
-        "public_keys": [
+    return _example(
+        serializers.WebhookSerializer,
+        id=WEBHOOK_ID,
+        url=_URL,
+        events=[name],
+        status="pending",
+        status_changed_at="2026-01-31T12:00:00.123456Z",
+        health=_example(serializers.HealthSerializer, state="unverified"),
+        filter=condition,
+        description="Archive",
+        retry_notices=True,
+        rate_limit=10.0,
+        signatures=["native", "standard-ed25519"],
+        headers={"X-Tenant": "********"},
+        public_keys=[
             {
                 "scheme": "standard-ed25519",
                 "key": "whpk_LNTsQeE1u5qQzxRPB4k3RxFi0QyHEFGcoTSk0WVt4ps=",
@@ -164,62 +174,38 @@ def _webhook(name: str, condition: dict[str, Any] | None) -> dict[str, Any]:
                 "valid_until": None,
             }
         ],
-        "previous_secret_until": None,
-        "secret_activates_at": None,
-        "created": "2026-01-31T12:00:00.123456Z",
-    }
+        created="2026-01-31T12:00:00.123456Z",
+    )
 
 
 def _delivery(name: str) -> dict[str, Any]:
     policy = retry_policy()
-    return {
-        "id": DELIVERY_ID,
-        "webhook_id": WEBHOOK_ID,
-        "event_id": EVENT_ID,
-        "event_type": name,
-        "kind": "event",
-        "state": "succeeded",
-        "state_reason": "",
-        "attempt_count": 1,
-        "max_attempts": policy.max_attempts,
-        "retry_policy": policy.name,
-        "next_attempt_at": None,
-        "hold": None,
-        "created": "2026-01-31T12:00:02.001204Z",
-        "finished_at": "2026-01-31T12:00:02.060718Z",
-        "redelivery_of": None,
-        "replay_id": None,
-        "purpose": None,
-    }
+    return _example(
+        deliveries.DeliverySerializer,
+        id=DELIVERY_ID,
+        webhook_id=WEBHOOK_ID,
+        event_id=EVENT_ID,
+        event_type=name,
+        state="succeeded",
+        attempt_count=1,
+        max_attempts=policy.max_attempts,
+        retry_policy=policy.name,
+        created="2026-01-31T12:00:02.001204Z",
+        finished_at="2026-01-31T12:00:02.060718Z",
+    )
 
 
 def _replay(name: str) -> dict[str, Any]:
-    return {
-        "id": REPLAY_ID,
-        "webhook_id": WEBHOOK_ID,
-        "state": "ready",
-        "state_reason": "",
-        "state_reason_code": "",
-        "since": "2026-01-31T06:00:00.000000Z",
-        "until": "2026-01-31T12:00:00.000000Z",
-        "events": [],
-        "states": ["missed", "given_up", "cancelled"],
-        "rate": None,
-        "matched": 1204,
-        "queued": 0,
-        "failing": [
-            {"since": "2026-01-31T06:00:38.000000Z", "until": "2026-01-31T11:58:02.000000Z", "given_up": 1204},
-        ],
-        "sample": [
-            {
-                "event_id": EVENT_ID,
-                "type": name,
-                "created": "2026-01-31T06:00:02.000512Z",
-                "state": "missed",
-            }
-        ],
-        "recovers_since": None,
-        "created": "2026-01-31T12:00:00.000000Z",
-        "started_at": None,
-        "finished_at": None,
-    }
+    return _example(
+        replays.ReplaySerializer,
+        id=REPLAY_ID,
+        webhook_id=WEBHOOK_ID,
+        state="ready",
+        since="2026-01-31T06:00:00.000000Z",
+        until="2026-01-31T12:00:00.000000Z",
+        states=["missed", "given_up", "cancelled"],
+        matched=1204,
+        failing=[{"since": "2026-01-31T06:00:38.000000Z", "until": "2026-01-31T11:58:02.000000Z", "given_up": 1204}],
+        sample=[{"event_id": EVENT_ID, "type": name, "created": "2026-01-31T06:00:02.000512Z", "state": "missed"}],
+        created="2026-01-31T12:00:00.000000Z",
+    )
