@@ -21,7 +21,7 @@ from ..pages.form_fields import NEVER_EXPIRES, ExpiryField
 from ..pages.forms import RefusableForm
 from ..pages.lists import KEYS
 from .actions import with_deletion
-from .display import WideCheckboxes, time_column
+from .display import time_column
 from .export import ExportingAdmin
 from .filters import filters_of
 from .owned import actor_of, manages_all, without_names
@@ -45,7 +45,7 @@ class ApiKeyForm(AudienceForm, RefusableForm):
     scopes = forms.MultipleChoiceField(
         label=_("Scopes"),
         choices=ApiKey.Scope.choices,
-        widget=WideCheckboxes,
+        widget=forms.CheckboxSelectMultiple({"class": "radiolist"}),
         help_text=_("Only what you may do yourself for the account. Leave empty for a service key."),
     )
     expires_at = ExpiryField()

@@ -38,7 +38,7 @@ from ..protocol.ids import order_of_creation
 from ..replays.missed import delivered_instead
 from .actions import ActingAdmin
 from .change_list import KeysetChangeList
-from .display import column, delivery_urls, link_to, shown_transcript, time_column
+from .display import column, delivery_urls, link_to, shown_transcript, time_column, url_of, webhook_with_url
 from .export import ExportingAdmin, account_of, shown_account_of
 from .filters import filters_of
 from .owned import ReadOnlyAdmin, knows_owners
@@ -187,12 +187,9 @@ class DeliveryAdmin(DeliveryPage, ExportingAdmin):
 
     @admin.display(description=_("webhook"))
     def target(self, delivery: Any) -> SafeString:
-        attempt, webhook = delivery.last_attempt, delivery.webhook
-        url = breakable(attempt.url if attempt else webhook.url)
-        shown = url if webhook.is_deleted else link_to(webhook, site=self.admin_site.name, text=url)
-        text = '<span class="webhooks-url" title="{}">{}</span><span class="webhooks-quiet">{}</span>'
-        owner = shown_account_of(webhook) if hasattr(delivery, "owner_label") else ""
-        return format_html(text, webhook.pk, shown, owner)
+        shown = url_of(delivery.webhook, _sent_to(delivery), site=self.admin_site.name)
+        owner = shown_account_of(delivery.webhook) if hasattr(delivery, "owner_label") else ""
+        return format_html('{}<span class="webhooks-quiet">{}</span>', shown, owner)
 
     @admin.display(description=_("state"))
     def state_and_answer(self, delivery: Delivery) -> SafeString:
@@ -230,14 +227,11 @@ class DeliveryAdmin(DeliveryPage, ExportingAdmin):
 
     @admin.display(description=_("webhook"))
     def webhook_link(self, delivery: Delivery) -> SafeString:
-        webhook = delivery.webhook
-        shown = webhook.pk if webhook.is_deleted else self._link(webhook)
-        url = sent_to([delivery])[delivery.pk]
-        text = '{} <span class="webhooks-url">{}</span>'
+        webhook, url = delivery.webhook, sent_to([delivery])[delivery.pk]
+        shown = webhook_with_url(webhook, breakable(url), site=self.admin_site.name)
         if url == webhook.url:
-            return format_html(text, shown, breakable(url))
-        now = format_html(gettext("now {url}"), url=breakable(webhook.url))
-        return format_html(text + " ({})", shown, breakable(url), now)
+            return shown
+        return format_html("{} ({})", shown, format_html(gettext("now {url}"), url=breakable(webhook.url)))
 
     @admin.display(description=_("redelivery of"))
     def redelivery_link(self, delivery: Delivery) -> SafeString | str:

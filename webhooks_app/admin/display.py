@@ -1,11 +1,10 @@
-"""What several pages of the console share: links, check boxes, a permission."""
+"""What several pages of the console share: links, columns, a permission."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from django import forms
 from django.contrib import admin
 from django.db.models import Model
 from django.http import HttpRequest
@@ -14,17 +13,11 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.text import Truncator
 
-from ..models import Delivery
-from ..pages.display import NO_VALUE, DeliveryUrl, moment
+from ..models import Delivery, Webhook
+from ..pages.display import MAX_URL, NO_VALUE, DeliveryUrl, breakable, moment
 from ..pages.transcript import ShownAttempt, transcript
-
-
-class WideCheckboxes(forms.CheckboxSelectMultiple):
-    """Check boxes with room for long labels, by means of the admin's own class."""
-
-    def __init__(self, attrs: dict[str, Any] | None = None, **kwargs: Any) -> None:
-        super().__init__({"class": "radiolist", **(attrs or {})}, **kwargs)
 
 
 def copyable(text: str, html_id: str) -> SafeString:
@@ -54,6 +47,20 @@ def link_to(item: Model, *, site: str, text: str = "") -> SafeString:
     """Return a link to the page of a row in the named admin site, with the ID or a text."""
     name = f"admin:{item._meta.app_label}_{item._meta.model_name}_change"
     return format_html('<a href="{}">{}</a>', reverse(name, args=(item.pk,), current_app=site), text or item.pk)
+
+
+def url_of(webhook: Webhook, url: str = "", *, site: str = "") -> SafeString:
+    """Return the URL of a webhook for a column, or another one; with a named site, it links to the webhook."""
+    shown = breakable(Truncator(url or webhook.url).chars(MAX_URL))
+    if site and not webhook.is_deleted:
+        shown = link_to(webhook, site=site, text=shown)
+    return format_html('<span class="webhooks-url" title="{}">{}</span>', webhook.pk, shown)
+
+
+def webhook_with_url(webhook: Webhook, url: SafeString, *, site: str) -> SafeString:
+    """Return the ID of a webhook, linked if it exists, and a URL."""
+    shown = webhook.pk if webhook.is_deleted else link_to(webhook, site=site)
+    return format_html('{} <span class="webhooks-url">{}</span>', shown, url)
 
 
 def delivery_urls(site: str) -> DeliveryUrl:

@@ -12,7 +12,6 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.text import Truncator
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
@@ -21,14 +20,14 @@ from ..models.standing import healths_of
 from ..operations import replays
 from ..operations.rights import REPLAY
 from ..pages.actions import PROBLEM
-from ..pages.display import MAX_URL, NO_VALUE, breakable, grouped, moment
+from ..pages.display import NO_VALUE, grouped, moment
 from ..pages.health import in_short
 from ..pages.lists import KNOWN_PROBLEMS
 from ..replays.missed import Missed
 from ..replays.planning import MARGIN
 from .actions import ActingAdmin
 from .change_list import KeysetChangeList
-from .display import column, deliveries_url, link_to, shows_deliveries, time_column
+from .display import column, deliveries_url, shows_deliveries, time_column, url_of
 from .export import ExportingAdmin, account_of, shown_account_of
 from .filters import filters_of
 from .impact import ImpactPage
@@ -111,10 +110,7 @@ class ProblemAdmin(ImpactPage, ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
 
     @admin.display(description=_("webhook"))
     def target(self, problem: Problem) -> SafeString:
-        webhook = problem.webhook
-        url = breakable(Truncator(webhook.url).chars(MAX_URL))
-        shown = url if webhook.is_deleted else link_to(webhook, site=self.admin_site.name, text=url)
-        return format_html('<span class="webhooks-url" title="{}">{}</span>', webhook.pk, shown)
+        return url_of(problem.webhook, site=self.admin_site.name)
 
     @admin.display(description=_("webhook"))
     def target_now(self, problem: Problem) -> SafeString:

@@ -26,7 +26,9 @@ MIN_REQUESTS = 10
 """The fewest requests by which shares of failed requests are compared, unless the webhook has been failing for some
 time: the lower bound of their confidence interval says little about fewer."""
 
-# A page reads at most 10,000 rows, whatever is sorted, filtered and stored. The following bounds are shares of it.
+# A page reads at most 10,000 rows, whatever is sorted, filtered and stored. The following bounds are shares of it:
+# 2,000 identifiers and 2,000 failing webhooks, 1,000 examined ones with their health, or 500 with two entries of the
+# queue each, and 2,000 roll-ups of an interval. The summed-up results of all webhooks are few rows, each of many.
 
 MAX_CHOSEN, EXAMINED, SORTED = 2000, 200, 500
 """The most webhooks that an index finds, to be sorted; how many of the order are examined at a time, four pages; and
@@ -153,6 +155,8 @@ class ReceiverOrder:
             return dict.fromkeys(results) | dict(islice(failing.items(), MAX_FAILING))
         figure = COLUMNS[name].figure
         since = self.now - FAILS_AFTER
+        # A share of few requests says little, unless the receiver has been failing for long: without this exception,
+        # the worst would be last.
         longer = {pk for pk, at in islice(failing.items(), MAX_FAILING) if at <= since}
         return {
             pk: figures.get(figure)
@@ -228,6 +232,7 @@ class ReceiverOrder:
         """
         state = state or self.state
         if self.limit is not None and (state or not self.sorts_accounts):
+            # Pages before have examined the first ``skip`` webhooks of the order, so that these are not read again.
             skipped = min(len(ids), max(0, self.skip - self.reached))
             ids = ids[skipped:]
             self.reached += skipped

@@ -22,15 +22,15 @@ from django.utils.translation import gettext_lazy as _
 from ..event_types import EventTypeRegistry
 from ..models import Replay, Webhook
 from ..models.limits import MAX_RATE
-from ..models.replay import LEAST_RATE, missing_outcomes
+from ..models.replay import LEAST_RATE
 from ..operations import replays
 from ..operations.rights import REPLAY
 from ..pages.actions import REPLAY as STEPS
 from ..pages.display import breakable
-from ..pages.filters import moment_field
 from ..pages.forms import REFUSALS, GroupedCheckboxes, as_form_error, event_type_choices
 from ..pages.lists import REPLAYS
 from ..pages.replays import (
+    MissedEventsForm,
     failing_sentences,
     last_answer,
     latest_of,
@@ -41,7 +41,6 @@ from ..pages.replays import (
 )
 from .actions import ActingAdmin, explaining
 from .display import (
-    WideCheckboxes,
     column,
     deliveries_url,
     delivery_urls,
@@ -50,6 +49,8 @@ from .display import (
     page_of,
     shows_deliveries,
     time_column,
+    url_of,
+    webhook_with_url,
 )
 from .export import ExportingAdmin
 from .filters import filters_of
@@ -63,21 +64,13 @@ def may_replay(request: HttpRequest) -> bool:
     return actor_of(request).holds(REPLAY)
 
 
-class ReplayForm(forms.Form):
+class ReplayForm(MissedEventsForm):
     webhook: forms.ModelChoiceField[Webhook] = forms.ModelChoiceField(
         label=_("Webhook"),
         queryset=None,
         widget=forms.TextInput(attrs={"class": "vURLField"}),
         help_text=_("ID (wh_…). The page of each webhook has a button for its replay."),
         error_messages={"invalid_choice": _("No webhook with this ID is visible to you.")},
-    )
-    since = moment_field(
-        _("From"),
-        help_text=_("Default: the start of its first failing period of the last week, or a week ago."),
-    )
-    until = moment_field(_("To"), help_text=_("Default: now. Later events are not included."))
-    states = forms.MultipleChoiceField(
-        label=_("Which events"), choices=Replay.Outcome.choices, initial=missing_outcomes, widget=WideCheckboxes
     )
     event_types = forms.MultipleChoiceField(
         label=_("Event types"),
@@ -92,6 +85,8 @@ class ReplayForm(forms.Form):
         max_value=MAX_RATE,
         help_text=_("Upper limit. Default: the value of the setting. Live traffic takes precedence."),
     )
+
+    field_order = ("webhook",)
 
     def __init__(self, *args: Any, webhooks: Any, event_types: EventTypeRegistry, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -218,9 +213,7 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
 
     @admin.display(description=_("webhook"))
     def target(self, replay: Replay) -> SafeString:
-        return format_html(
-            '<span class="webhooks-url" title="{}">{}</span>', replay.webhook_id, breakable(replay.webhook.url)
-        )
+        return url_of(replay.webhook)
 
     @admin.display(description=_("queued"))
     def progress(self, replay: Replay) -> str:
@@ -228,9 +221,7 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
 
     @admin.display(description=_("webhook"))
     def webhook_link(self, replay: Replay) -> SafeString:
-        webhook = replay.webhook
-        shown = webhook.pk if webhook.is_deleted else link_to(webhook, site=self.admin_site.name)
-        return format_html('{} <span class="webhooks-url">{}</span>', shown, breakable(webhook.url))
+        return webhook_with_url(replay.webhook, breakable(replay.webhook.url), site=self.admin_site.name)
 
     @admin.display(description=_("which events"))
     def states_shown(self, replay: Replay) -> str:

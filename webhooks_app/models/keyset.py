@@ -22,13 +22,15 @@ from ..database.sql import OuterId, Query, compiled, for_each, joined
 from ..protocol.ids import first_id_at
 
 HORIZON = 2500
-"""Maximum number of rows that one page examines for a filter."""
+"""Maximum number of rows that one page examines for a filter: a quarter of the 10,000 that it may read. It reads their
+identifiers to find the last one, and then at most twice as many, because parts end at different rows."""
 
 MAX_RANGES = 200
 """Number of index ranges that one page reads for a filter without an index. SQLite supports 500 in one statement."""
 
 MAX_PARTS = 5000
-"""Maximum number of parts of a list. With more parts than ranges, a page first reads one row of each."""
+"""Maximum number of parts of a list. With more parts than ranges, a page first reads one row of each: with the parts
+themselves, these are the 10,000 rows that it may read."""
 
 CURSOR_PATTERN = r"(after|before)\.[0-9a-f]{32}"
 _ID_BITS = 128

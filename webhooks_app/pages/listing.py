@@ -229,9 +229,11 @@ class Asked:
         no chance to look for matches further, since it does not know how rare they are.
         """
         listed, parts, active = self.listed, self.parts, self._active()
+        # The range of an event or of a webhook has only its rows, so its filter needs no condition.
         if parts.field and not parts.are_too_many:
             active = [each for each in active if parts.field not in each.parts]
         by_index = [each for each in active if each.is_by_index(self.values.get(each.name), self)]
+        # Only the whole list has another source: the queue is not divided as the deliveries are.
         scope = listed.source(self, by_index) if parts is WHOLE else None
         # Too many parts cannot be read one by one. The rows of all accounts are examined in their place.
         is_scanned = self.hides_rows or parts.are_too_many or not listed.is_covered_by(parts)
@@ -239,6 +241,7 @@ class Asked:
             return Bounds(parts=parts)
         if scope is None:
             scope = self._narrowed(self._examined(), by_index)
+        # A source has a shorter horizon if its rows cost more than those of the list.
         return Bounds(scope, WHOLE if parts.are_too_many else parts, min(HORIZON, listed.horizon(self)))
 
     def _examined(self) -> Any:

@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
+from django import forms
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
 
 from ..conf import settings
 from ..exceptions import WebhookStateError
@@ -18,9 +20,11 @@ from ..models import Delivery, Replay, Webhook
 from ..models.delivery import DeliveryQuerySet
 from ..models.fields import translated
 from ..models.health import FailingPeriod
+from ..models.replay import missing_outcomes
 from ..protocol.ids import time_of
 from ..replays.planning import failing_periods, outcomes_of
 from .display import DeliveryUrl, grouped, moment
+from .filters import moment_field
 from .transcript import transcript
 
 State = Replay.State
@@ -34,6 +38,21 @@ FAST_SECONDS, SLOW_SECONDS = 3, 20
 
 FOLLOWED = timedelta(minutes=5)
 """Time after the end of a replay in which its page follows the pending deliveries."""
+
+
+class MissedEventsForm(forms.Form):
+    """The period and the outcomes of the events to send once more."""
+
+    since = moment_field(
+        _("From"), help_text=_("Default: the start of its first failing period of the last week, or a week ago.")
+    )
+    until = moment_field(_("To"), help_text=_("Default: now. Later events are not included."))
+    states = forms.MultipleChoiceField(
+        label=_("Which events"),
+        choices=Replay.Outcome.choices,
+        initial=missing_outcomes,
+        widget=forms.CheckboxSelectMultiple({"class": "radiolist"}),
+    )
 
 
 class Latest(NamedTuple):

@@ -4,33 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
-from django import forms
 from django.contrib import messages
 from django.http import HttpResponse
 from django.utils.translation import gettext_lazy as _
 
 from ..models import Replay
-from ..models.replay import missing_outcomes
 from ..operations import replays
 from ..operations.rights import VIEW_DELIVERIES
 from ..pages.actions import REPLAY, WEBHOOK
-from ..pages.filters import moment_field
-from ..pages.replays import failing_sentences, last_answer, moved_start, progress_of, why_not_startable
+from ..pages.replays import (
+    MissedEventsForm,
+    failing_sentences,
+    last_answer,
+    moved_start,
+    progress_of,
+    why_not_startable,
+)
 from .actions import Button, buttons_of
 from .base import AccountPage, WebhookFormPage, redirect
 
 __all__ = ["NewReplayPage", "ReplayPage"]
-
-
-class MissedEventsForm(forms.Form):
-    since = moment_field(_("From"), help_text=_("Default: when the webhook began to fail."))
-    until = moment_field(_("To"), help_text=_("Default: now."))
-    states = forms.MultipleChoiceField(
-        label=_("Which events"),
-        choices=Replay.Outcome.choices,
-        initial=missing_outcomes,
-        widget=forms.CheckboxSelectMultiple,
-    )
 
 
 class NewReplayPage(WebhookFormPage):
