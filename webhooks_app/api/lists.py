@@ -19,7 +19,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.utils.urls import replace_query_param
 
-from ..models.keyset import CURSOR_PATTERN, Cursor
+from ..models.keyset import CURSOR_PATTERN, Cursor, Page
 from ..pages.filters import FilterForm
 from ..pages.listing import Asked, ListFilter, RowList
 from ..protocol.json_data import EARLIEST, LATEST
@@ -102,13 +102,8 @@ class NewestFirstPagination(BasePagination):
         return self.page.rows
 
     def get_paginated_response(self, data: Any) -> Response:
-        return Response({"next": self.next_url(), "previous": self.previous_url(), "results": data})
-
-    def next_url(self) -> str | None:
-        return self._url(self.page.older)
-
-    def previous_url(self) -> str | None:
-        return self._url(self.page.newer)
+        links = {"next": self._url(self.page.older), "previous": self._url(self.page.newer)}
+        return Response({**links, "results": data})
 
     def get_paginated_response_schema(self, schema: Mapping[str, Any]) -> dict[str, Any]:
         link = {"type": ["string", "null"], "format": "uri"}
@@ -163,13 +158,8 @@ class WholeListPagination(NewestFirstPagination):
     """A single page, for a short list that is not in the database."""
 
     def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any]:
-        return list(queryset)
-
-    def next_url(self) -> None:
-        return None
-
-    def previous_url(self) -> None:
-        return None
+        self.page = Page(rows=list(queryset))
+        return self.page.rows
 
     def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
         return []

@@ -144,8 +144,9 @@ class WebhookSerializer(serializers.Serializer[Webhook]):
     public_keys = PublicKeySerializer(
         many=True, help_text="Keys that verify asymmetric signatures; two per scheme during a rotation."
     )
-    previous_secret_until = serializers.SerializerMethodField(
-        help_text="End of the overlap, in which the previous secret signs as well; null if there is none."
+    previous_secret_until = MomentField(
+        allow_null=True,
+        help_text="End of the overlap, in which the previous secret signs as well; null if there is none.",
     )
     secret_activates_at = MomentField(
         allow_null=True,
@@ -163,10 +164,6 @@ class WebhookSerializer(serializers.Serializer[Webhook]):
         health = WebhookHealth.of(webhook)
         is_failing = health is not None and health.is_failing(timezone.now())
         return format_time(health.failing_since) if health and health.failing_since and is_failing else None
-
-    def get_previous_secret_until(self, webhook: Webhook) -> str | None:
-        until = webhook.previous_secret_until
-        return format_time(until) if until is not None else None
 
 
 class WebhookWithSecretSerializer(WebhookSerializer):
