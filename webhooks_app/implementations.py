@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
-MAX_NAME_LENGTH = 40
+MAX_CHOICE_NAME_LENGTH = 40
 """Maximum length of an implementation's name, which is stored."""
 
 
@@ -82,8 +82,10 @@ class Implementations(Generic[T]):
         if not self._have_names:
             return ""
         name = getattr(found, "name", None)
-        if not (isinstance(name, str) and 1 <= len(name) <= MAX_NAME_LENGTH):
-            return f"{found.__qualname__} has no name; set its attribute name to 1 to {MAX_NAME_LENGTH} characters"
+        if not (isinstance(name, str) and 1 <= len(name) <= MAX_CHOICE_NAME_LENGTH):
+            return (
+                f"{found.__qualname__} has no name; set its attribute name to 1 to {MAX_CHOICE_NAME_LENGTH} characters"
+            )
         same = self.built_in.get(name)
         if name in self._reserved or (isinstance(same, type) and same is not found):
             return f"{found.__qualname__} has the name {name} of a built-in one"

@@ -10,7 +10,7 @@ from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import ClassVar
 
-from .implementations import MAX_NAME_LENGTH, Implementations
+from .implementations import MAX_CHOICE_NAME_LENGTH, Implementations
 
 __all__ = [
     "BaseRetryPolicy",
@@ -23,7 +23,7 @@ __all__ = [
 MAX_ATTEMPTS = 100
 """Maximum number of attempts of every policy."""
 MAX_DELAY = timedelta(days=30)
-MAX_LENGTH = 300
+MAX_PACKED_LENGTH = 300
 """Maximum length of a policy as stored in deliveries."""
 
 
@@ -80,8 +80,8 @@ class BaseRetryPolicy(abc.ABC):
 
     def problem(self) -> str:
         """Return the reason why the policy is unusable; "" if it is usable."""
-        if not 1 <= len(self.name) <= MAX_NAME_LENGTH or ":" in self.name:
-            return f"has the name {self.name!r}; give 1 to {MAX_NAME_LENGTH} characters without a colon"
+        if not 1 <= len(self.name) <= MAX_CHOICE_NAME_LENGTH or ":" in self.name:
+            return f"has the name {self.name!r}; give 1 to {MAX_CHOICE_NAME_LENGTH} characters without a colon"
         if not 1 <= self.max_attempts <= MAX_ATTEMPTS:
             return f"makes {self.max_attempts} attempts; 1 to {MAX_ATTEMPTS} are possible"
         if any(not timedelta(0) <= delay <= MAX_DELAY for delay in self.delays):
@@ -90,8 +90,8 @@ class BaseRetryPolicy(abc.ABC):
             return f"has a jitter of {self.jitter}; 0 to 1 is possible"
         if not timedelta(0) <= self.max_retry_after <= MAX_DELAY:
             return "has a max_retry_after that is negative or longer than 30 days"
-        if len(f"{self.name}:{self.schedule}") > MAX_LENGTH:
-            return f"has delays that need more than {MAX_LENGTH} characters; use fewer, or whole seconds"
+        if len(f"{self.name}:{self.schedule}") > MAX_PACKED_LENGTH:
+            return f"has delays that need more than {MAX_PACKED_LENGTH} characters; use fewer, or whole seconds"
         return ""
 
 
@@ -162,7 +162,7 @@ def pack_policy(policy: BaseRetryPolicy) -> str:
     Delays that are too long are left out; the system checks refuse such a policy.
     """
     packed = f"{policy.name}:{policy.schedule}"
-    if RETRY_POLICIES.built_in.get(policy.name) is not type(policy) and len(packed) <= MAX_LENGTH:
+    if RETRY_POLICIES.built_in.get(policy.name) is not type(policy) and len(packed) <= MAX_PACKED_LENGTH:
         return packed
     return "" if policy.name == SpecificationPolicy.name else policy.name
 

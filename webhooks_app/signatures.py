@@ -241,7 +241,7 @@ SECRET_SIZES = range(24, 65)
 PRIVATE_PREFIX, PUBLIC_PREFIX = "whsk_", "whpk_"
 ED25519_BYTES = 32
 
-MAX_SIGNATURES = 8
+MAX_SIGNATURES_READ = 8
 """Signatures of one version that are verified in a request. A rotation has two."""
 
 
@@ -285,7 +285,7 @@ class _StandardSignature(BaseSignature):
         parts = (part.partition(",") for part in header.split(" "))
         decoded = (_decoded(text) for version, _, text in parts if version == self.version)
         possible = (found for found in decoded if found is not None and len(found) == self.signature_size)
-        return list(islice(dict.fromkeys(possible), MAX_SIGNATURES))
+        return list(islice(dict.fromkeys(possible), MAX_SIGNATURES_READ))
 
     @abc.abstractmethod
     def digest(self, key: str, signed: bytes) -> bytes:

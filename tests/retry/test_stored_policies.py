@@ -6,10 +6,10 @@ from datetime import timedelta
 
 import pytest
 
-from webhooks_app.implementations import MAX_NAME_LENGTH
+from webhooks_app.implementations import MAX_CHOICE_NAME_LENGTH
 from webhooks_app.retry import (
     MAX_ATTEMPTS,
-    MAX_LENGTH,
+    MAX_PACKED_LENGTH,
     BaseRetryPolicy,
     DelaysPolicy,
     ExtendedPolicy,
@@ -26,7 +26,7 @@ class Own(DelaysPolicy):
 
 
 class Longest(BaseRetryPolicy):
-    name = "n" * MAX_NAME_LENGTH
+    name = "n" * MAX_CHOICE_NAME_LENGTH
     max_attempts = MAX_ATTEMPTS
 
     def delay(self, number: int) -> timedelta:
@@ -47,7 +47,7 @@ def test_a_policy_is_packed(policy: BaseRetryPolicy, text: str) -> None:
 
 
 def test_delays_that_do_not_fit_are_a_problem_and_are_left_out() -> None:
-    assert f"more than {MAX_LENGTH} characters" in Longest().problem()
+    assert f"more than {MAX_PACKED_LENGTH} characters" in Longest().problem()
     assert pack_policy(Longest()) == Longest.name
 
 
@@ -65,7 +65,7 @@ def test_packed_delays_have_the_other_properties_of_the_current_policy() -> None
     assert (fixed.delays[1], fixed.max_retry_after) == (timedelta(seconds=2), timedelta(hours=1))
 
 
-@pytest.mark.parametrize("name", ["", "a:b", "n" * (MAX_NAME_LENGTH + 1)], ids=["empty", "colon", "long"])
+@pytest.mark.parametrize("name", ["", "a:b", "n" * (MAX_CHOICE_NAME_LENGTH + 1)], ids=["empty", "colon", "long"])
 def test_a_name_that_cannot_be_stored_is_a_problem(name: str) -> None:
     policy = Own()
     policy.name = name

@@ -40,7 +40,7 @@ _UNSAFE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 OWNER_HELP = "The owner's name, as shown in the console, or its primary key."
 
 MAX_NAMED = 5
-MAX_LISTED = 100
+MAX_OWNERS_LISTED = 100
 
 DATA_HELP = "The event's data: a JSON object, @FILE to read it from a file, or - to read it from standard input."
 
@@ -173,7 +173,7 @@ def get_owner(text: str, hint: str = "") -> Any:
 
 
 def _how_to_list(field: str) -> str:
-    rows = f"owner_rows().values_list('pk', '{field}')[:{MAX_LISTED}]"
+    rows = f"owner_rows().values_list('pk', '{field}')[:{MAX_OWNERS_LISTED}]"
     code = f"from webhooks_app.owners import owner_rows; print(*{rows}, sep='\\n')"
     return f'To see the primary key and the {field} of each: manage.py shell -c "{code}"'
 

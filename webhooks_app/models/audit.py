@@ -23,9 +23,9 @@ from ..reasons import clipped
 from .base import BaseModel, BaseQuerySet
 from .disclosure import UNREACHABLE_MESSAGES
 from .fields import CompactJSONField, CurrentForeignKey, IdField, OwnerField, ReasonField
+from .status import MAX_REASON_LENGTH
 
-MAX_NAME_LENGTH = 150
-MAX_REASON_LENGTH = 500
+MAX_ACTOR_NAME_LENGTH = 150
 
 Changes = Mapping[str, Any]
 """A list of the old and the new value by field name."""
@@ -94,8 +94,8 @@ class Actor:
     @property
     def known_as(self) -> str:
         if self.name or self.account is None:
-            return self.name[:MAX_NAME_LENGTH]
-        return str(self.account.get_username())[:MAX_NAME_LENGTH]
+            return self.name[:MAX_ACTOR_NAME_LENGTH]
+        return str(self.account.get_username())[:MAX_ACTOR_NAME_LENGTH]
 
 
 CODE = Actor()
@@ -167,7 +167,7 @@ class AuditEntry(BaseModel):
         related_name="+",
         db_constraint=False,
     )
-    actor_name = models.CharField(_("by"), max_length=MAX_NAME_LENGTH, blank=True, editable=False)
+    actor_name = models.CharField(_("by"), max_length=MAX_ACTOR_NAME_LENGTH, blank=True, editable=False)
     via = models.CharField(_("channel"), max_length=10, choices=Via, editable=False)
     changes = CompactJSONField(_("changes"), default=dict, editable=False)
     reason = ReasonField(_("reason"), max_length=MAX_REASON_LENGTH, blank=True, editable=False)

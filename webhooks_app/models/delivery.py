@@ -18,7 +18,7 @@ from ..event_types import VERIFICATION
 from ..exceptions import WebhookStateError
 from ..protocol.json_data import format_time
 from ..reasons import ReasonText
-from ..retry import MAX_LENGTH, BaseRetryPolicy, pack_policy
+from ..retry import MAX_PACKED_LENGTH, BaseRetryPolicy, pack_policy
 from ..signals import announce_deliveries
 from .audit import Action, AuditEntry
 from .base import atomic
@@ -226,7 +226,7 @@ class Delivery(Masked):
     max_attempts = models.PositiveSmallIntegerField(_("maximum attempts"), default=default_max_attempts, editable=False)
     retry_policy = LooseCharField(
         _("retry policy"),
-        max_length=MAX_LENGTH,
+        max_length=MAX_PACKED_LENGTH,
         blank=True,
         default=default_policy,
         editable=False,

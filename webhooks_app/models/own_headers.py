@@ -23,7 +23,7 @@ from ..exceptions import InvalidEndpointError, SecretUnreadableError
 from ..transport.endpoint import ANYWHERE, parse_endpoint
 from .base import BaseModel
 
-MAX_NAME_LENGTH = 100
+MAX_HEADER_NAME = 100
 MAX_VALUE_LENGTH = 4096
 
 RESERVED_NAMES = frozenset(
@@ -200,8 +200,8 @@ def _fingerprint(token: str) -> str:
 
 def problem_with_name(name: str, reserved: Collection[str] = ()) -> str:
     """Return the reason why this header is not allowed; "" if it is. ``reserved`` are further names in lower case."""
-    if not _TOKEN.fullmatch(name) or len(name) > MAX_NAME_LENGTH:
-        return f"is not a header name: give 1 to {MAX_NAME_LENGTH} letters, digits and characters of !#$%&'*+-.^_`|~"
+    if not _TOKEN.fullmatch(name) or len(name) > MAX_HEADER_NAME:
+        return f"is not a header name: give 1 to {MAX_HEADER_NAME} letters, digits and characters of !#$%&'*+-.^_`|~"
     lower = name.lower()
     if lower in RESERVED_NAMES or lower in reserved or lower.startswith(RESERVED_PREFIXES):
         return "is reserved: it belongs to HTTP or to the service"

@@ -21,7 +21,7 @@ from django.utils.translation import gettext_lazy as _
 
 from ..database.dialects import dialect_of
 from ..database.sql import OuterId, UtcNow, compiled, for_each, take_write_lock
-from ..retry import MAX_LENGTH
+from ..retry import MAX_PACKED_LENGTH
 from ..signals import announce_deliveries
 from .base import BaseModel
 from .delivery_columns import COPIED
@@ -194,7 +194,7 @@ class QueueEntry(BaseModel):
     expires_at = models.DateTimeField(null=True)
     kind = models.CharField(max_length=12)
     max_attempts = models.PositiveSmallIntegerField()
-    retry_policy = LooseCharField(max_length=MAX_LENGTH, blank=True)
+    retry_policy = LooseCharField(max_length=MAX_PACKED_LENGTH, blank=True)
     # Claims change only the following columns, adjacent as those of a delivery's result.
     attempt = models.PositiveSmallIntegerField(default=0)
     """The number of the last started attempt, committed before its request is sent."""

@@ -39,7 +39,7 @@ logger = logging.getLogger("webhooks_app.routing")
 MAX_PARSED = 4096
 """Parsed filters in memory, of about 2 KiB each. Parsing takes thirty times as long as evaluating."""
 
-MAX_REMEMBERED = 10_000
+MAX_REPORTED = 10_000
 
 _reported: set[tuple[str, int]] = set()
 """Webhooks and filters with a logged problem. A full memory starts anew."""
@@ -92,7 +92,7 @@ def _parsed(source: str, operators: tuple[str, ...]) -> Filter | str:
 def _report(webhook_id: str, source: str, problem: str) -> None:
     if (webhook_id, hash(source)) in _reported:
         return
-    if len(_reported) >= MAX_REMEMBERED:
+    if len(_reported) >= MAX_REPORTED:
         _reported.clear()
     _reported.add((webhook_id, hash(source)))
     text = "The filter of webhook %s cannot be evaluated, and its deliveries are held until it is changed: %s"

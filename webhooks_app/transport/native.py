@@ -21,7 +21,7 @@ from .transfer import Transfer
 
 logger = logging.getLogger("webhooks_app.transport")
 
-MAX_IN_FLIGHT = 100_000
+MAX_OPEN_REQUESTS = 100_000
 SPARE_TIMERS = 64
 """Timers beyond twice the waiting transfers, before the superseded ones are dropped."""
 
@@ -92,7 +92,7 @@ class NativeTransport(SendingTransport):
     name = "native"
 
     def __init__(self, options: TransportOptions | None = None) -> None:
-        super().__init__(options, at_most=MAX_IN_FLIGHT)
+        super().__init__(options, at_most=MAX_OPEN_REQUESTS)
         self._sender.sockets.on_close = self._on_close
         self._poller: SocketPoller | None = None
         self._interrupting: socket.socket | None = None
