@@ -8,10 +8,12 @@ from functools import cache
 from ipaddress import ip_network
 from types import MappingProxyType
 from typing import Any, get_type_hints
+from urllib.parse import urlsplit
 
 from django.conf import settings as django_settings
 from django.utils.translation import gettext
 
+from . import __version__
 from .exceptions import InvalidEndpointError
 from .filters import FILTER_OPERATORS, BaseOperator, Filter
 from .reasons import ReasonText
@@ -44,6 +46,8 @@ PERIODS = {
 SECRETS = frozenset(("ENCRYPTION_KEYS", "METRICS_TOKEN", "EGRESS_PROXY"))
 """Settings hidden from every page. The URL of a proxy may contain a password."""
 
+MAX_AGENT_LENGTH = 120
+
 RECORD_SECONDS = 5
 """Minimum difference between the lease and the timeout, for starting and recording the attempt."""
 
@@ -63,6 +67,8 @@ class Settings:
     ALLOWED_NETWORKS: Sequence[str] = ()
     REFUSED_NETWORKS: Sequence[str] = ()
     EGRESS_PROXY: str = ""
+    EGRESS_ADDRESSES: Sequence[str] = ()
+    USER_AGENT: str = ""
     CA_BUNDLE: str = ""
 
     # Wake-ups
@@ -238,6 +244,25 @@ def check_endpoint(url: str) -> Endpoint:
         if django_settings.DEBUG and reason.code == "url_local_name" and "localhost" in reason.params["host"]:
             raise InvalidEndpointError(error.rule, ReasonText("url_localhost", **reason.params)) from None
         raise
+
+
+def user_agent() -> str:
+    """Return the User-Agent of all requests: the setting, or else the site's host, if it is known, and the app."""
+    return _user_agent(settings.USER_AGENT, settings.SITE_URL)
+
+
+@cache
+def _user_agent(chosen: str, site_url: str) -> str:
+    if is_user_agent(chosen):
+        return chosen
+    app = f"webhooks_app/{'.'.join(__version__.split('.')[:2])}"
+    named = f"{urlsplit(site_url).hostname or ''} {app}".strip()
+    return named if is_user_agent(named) else app
+
+
+def is_user_agent(text: str) -> bool:
+    """Return True if a header and the log of attempts can hold the text."""
+    return 0 < len(text) <= MAX_AGENT_LENGTH and text.isascii() and text.isprintable() and text == text.strip()
 
 
 def transport_options() -> TransportOptions:

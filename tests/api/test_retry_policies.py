@@ -70,6 +70,14 @@ def test_the_values_that_can_be_chosen_are_explained(api, settings):
     assert answer.json()["accepted_statuses"] == ["200", "2xx"]
 
 
+def test_the_sender_can_be_recognised(api, settings):
+    settings.WEBHOOKS_USER_AGENT, settings.WEBHOOKS_EGRESS_ADDRESSES = "Acme/1", ["203.0.113.7"]
+
+    sender = api.call("GET", "/v1/webhooks/choices").json()["sender"]
+
+    assert sender == {"user_agent": "Acme/1", "addresses": ["203.0.113.7"]}
+
+
 @pytest.mark.parametrize(
     ("body", "field"),
     [

@@ -8,6 +8,7 @@ import pytest
 from cryptography.fernet import Fernet
 from django.utils import timezone
 
+from webhooks_app import __version__
 from webhooks_app.management.commands.reencrypt_webhook_secrets import reencrypt
 from webhooks_app.models import Delivery, DeliveryAttempt, Webhook
 from webhooks_app.models.hold import HoldReason, hold_of
@@ -209,3 +210,30 @@ def test_a_delivery_of_a_removed_scheme_is_held_and_logged(alice, receiver, deli
     assert "shouting is not configured" in record.getMessage()
     assert not DeliveryAttempt.objects.exists()
     assert hold_of(Delivery.objects.get(), now=timezone.now()).reason == HoldReason.UNSIGNED
+
+
+OWN_AGENT = f"webhooks_app/{'.'.join(__version__.split('.')[:2])}"
+
+
+@pytest.mark.parametrize(
+    ("chosen", "site_url", "agent"),
+    [
+        pytest.param("", "", OWN_AGENT, id="the app"),
+        pytest.param("", "https://app.example.com:8443/de/", f"app.example.com {OWN_AGENT}", id="the site and the app"),
+        pytest.param("", f"https://{'a' * 120}.example", OWN_AGENT, id="a site whose name is too long"),
+        pytest.param("Acme/1 (+https://acme.example)", "https://a.example", "Acme/1 (+https://acme.example)", id="own"),
+        pytest.param("a" * 120, "", "a" * 120, id="the longest"),
+        pytest.param("Acme\r\nX-Admin: yes", "", OWN_AGENT, id="invalid, with checks skipped"),
+        pytest.param("a" * 121, "", OWN_AGENT, id="too long, with checks skipped"),
+    ],
+)
+def test_requests_name_their_sender(alice, receiver, deliver, settings, chosen, site_url, agent):
+    settings.WEBHOOKS_USER_AGENT, settings.WEBHOOKS_SITE_URL = chosen, site_url
+    make_webhook(alice)
+    emit_one(alice)
+    transport = receiver(200)
+
+    deliver(transport)
+
+    assert sent(transport)["User-Agent"] == agent
+    assert f"\r\nUser-Agent: {agent}\r\n" in DeliveryAttempt.objects.get().request_header

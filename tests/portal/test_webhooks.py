@@ -125,6 +125,18 @@ def test_a_refused_url_is_explained_together_with_other_errors(amina: Customer) 
     assert set(refused.context["form"].errors) == {"url", "event_types"}
 
 
+def test_customers_learn_by_what_a_firewall_recognises_the_requests(amina: Customer, settings: Any) -> None:
+    settings.WEBHOOKS_USER_AGENT = "Acme/1"
+    created = text(amina.post("webhook-new", **NEW))
+    settings.WEBHOOKS_EGRESS_ADDRESSES = ["203.0.113.7", "2001:db8:7::/64"]
+    code = text(amina.get("webhook-code", amina.webhook.pk))
+
+    assert "User-Agent" in created
+    assert "Acme/1" in created
+    assert "Sent from" not in created
+    assert all(each in code for each in ("Acme/1", "Sent from", "203.0.113.7", "2001:db8:7::/64"))
+
+
 def test_a_secret_is_not_shown_in_another_session(amina: Customer, boris: Customer) -> None:
     made = amina.post("webhook-new", follow=False, **NEW)
 

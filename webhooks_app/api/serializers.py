@@ -206,6 +206,14 @@ class OfferedPolicySerializer(serializers.Serializer[Any]):
     )
 
 
+class SenderSerializer(serializers.Serializer[Any]):
+    user_agent = serializers.CharField(help_text="The header `User-Agent` of all requests.")
+    addresses = serializers.ListField(
+        child=serializers.CharField(),
+        help_text="The networks and addresses from which requests come; empty if they are not fixed.",
+    )
+
+
 class OfferSerializer(serializers.Serializer[Any]):
     signatures = OfferedSignatureSerializer(many=True)
     retry_policies = OfferedPolicySerializer(many=True)
@@ -213,6 +221,7 @@ class OfferSerializer(serializers.Serializer[Any]):
     orders = serializers.ListField(child=serializers.CharField())
     recoveries = serializers.ListField(child=serializers.CharField(), help_text="The first is the default.")
     filter_operators = serializers.ListField(child=serializers.CharField())
+    sender = SenderSerializer(help_text="By which a receiver's firewall can recognise requests.")
 
 
 class MailsSerializer(serializers.Serializer[Any]):

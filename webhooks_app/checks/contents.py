@@ -14,7 +14,7 @@ from django.core import checks
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.translation import gettext
 
-from ..conf import MAX_DAYS, PERIODS
+from ..conf import MAX_AGENT_LENGTH, MAX_DAYS, PERIODS, is_user_agent, user_agent
 from ..encryption import DERIVED, is_key
 from ..event_types import registry
 from ..filters import FILTER_OPERATORS
@@ -151,6 +151,17 @@ def _egress_proxy(name: str, url: str) -> Iterator[checks.CheckMessage]:
         yield checks.Error(found, hint=hint, id="webhooks_app.E005")
 
 
+def _agent(name: str, text: str) -> Iterator[checks.CheckMessage]:
+    if text and not is_user_agent(text):
+        found = gettext(
+            "%(name)s is '%(text)s', which is longer than %(number)s characters, or contains characters that a header "
+            "cannot contain."
+        ) % {"name": name, "text": short(text), "number": MAX_AGENT_LENGTH}
+        hint = gettext('Use a name such as "%(example)s", or an empty string for the default, "%(default)s".')
+        example = {"example": "Acme-Webhooks/1.0 (+https://docs.acme.example)", "default": user_agent()}
+        yield checks.Error(found, hint=hint % example, id="webhooks_app.E045")
+
+
 def _ca_bundle(name: str, path: str) -> Iterator[checks.CheckMessage]:
     try:
         if path:
@@ -278,6 +289,8 @@ CONTENT_CHECKS: Mapping[str, Check] = {
     "ORDERS": _orders,
     "RECOVERIES": _recoveries,
     "EGRESS_PROXY": _egress_proxy,
+    "EGRESS_ADDRESSES": _networks,
+    "USER_AGENT": _agent,
     "CA_BUNDLE": _ca_bundle,
     "API_AUTHENTICATION": _authentication,
     "API_RATE": _rate,

@@ -13,7 +13,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
-from .. import __version__
+from ..conf import user_agent
 from ..models import Delivery, DeliveryAttempt, Webhook
 from ..protocol.handshake import refusal_of_answer
 from ..protocol.ids import attempt_id
@@ -31,9 +31,6 @@ MAX_MESSAGE_LENGTH = 500
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _LINE_BREAK = re.compile(r"[\t\r\n]")
-
-SENDER = f"webhooks_app/{__version__}"
-"""The User-Agent. It is recorded with the attempt, and identifies the constant lines of the request."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -175,7 +172,7 @@ def log_exchange(
         peer=exchange.peer,
         timings={stage: int(seconds * 1000 + 0.5) for stage, seconds in exchange.timings.items()},
         header_names=header_names,
-        agent=SENDER,
+        agent=user_agent(),
     )
 
 

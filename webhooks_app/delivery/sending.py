@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import NamedTuple
 
-from ..conf import policy_of_delivery
+from ..conf import policy_of_delivery, user_agent
 from ..database.sql import kind_of
 from ..exceptions import WebhooksError
 from ..models import Delivery
@@ -23,7 +23,6 @@ from ..transport import BODY_SECONDS, RESPONSE_KEPT, RESPONSE_READ_LIMIT, Exchan
 from .claim import Claim, Finished
 from .outcome import (
     NOTHING_MORE,
-    SENDER,
     AttemptLog,
     AttemptOutcome,
     Result,
@@ -41,7 +40,6 @@ LOST_SPREAD = timedelta(seconds=3)
 NOT_MADE = ReasonText("request_not_made")
 
 CONTENT_TYPE = ("Content-Type", "application/json")
-USER_AGENT = ("User-Agent", SENDER)
 
 
 class Sending(NamedTuple):
@@ -71,7 +69,7 @@ def request_for(claim: Claim, *, now: datetime, timeout_seconds: float) -> Reque
         headers, header_names = (*headers, *own), ",".join(name for name, _ in own)
     return Request(
         url=lane.url,
-        headers=(CONTENT_TYPE, *headers, USER_AGENT),
+        headers=(CONTENT_TYPE, *headers, ("User-Agent", user_agent())),
         body=body,
         timeout_seconds=timeout_seconds,
         context=Sending(claim, now, challenge, timestamp, signatures, header_names),

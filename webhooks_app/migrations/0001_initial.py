@@ -541,7 +541,7 @@ class Migration(migrations.Migration):
                         verbose_name="names of the webhook's own headers",
                     ),
                 ),
-                ("agent", models.CharField(blank=True, editable=False, max_length=60, verbose_name="sent by")),
+                ("agent", models.CharField(blank=True, editable=False, max_length=120, verbose_name="sent by")),
                 (
                     "delivery",
                     models.ForeignKey(

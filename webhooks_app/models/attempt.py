@@ -7,7 +7,7 @@ from datetime import datetime
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from ..conf import known_signatures
+from ..conf import MAX_AGENT_LENGTH, known_signatures
 from ..exceptions import InvalidEndpointError
 from ..protocol.handshake import challenge_body
 from ..protocol.ids import attempt_id
@@ -88,7 +88,7 @@ class DeliveryAttempt(Masked):
     header_names = models.TextField(
         _("names of the webhook's own headers"), blank=True, editable=False, help_text=_("Separated by commas.")
     )
-    agent = models.CharField(_("sent by"), max_length=60, blank=True, editable=False)
+    agent = models.CharField(_("sent by"), max_length=MAX_AGENT_LENGTH, blank=True, editable=False)
 
     objects = DeliveryAttemptQuerySet.as_manager()  # type: ignore[misc]
 

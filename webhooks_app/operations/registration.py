@@ -17,6 +17,8 @@ from ..conf import (
     offered_signatures,
     parse_filter,
     retry_policy,
+    settings,
+    user_agent,
 )
 from ..database.sql import writing
 from ..filters import COMBINING
@@ -248,7 +250,13 @@ def describe_offer() -> dict[str, Any]:
         "orders": list(offered_orders()),
         "recoveries": list(offered_recoveries()),
         "filter_operators": [*COMBINING, *offered_operators()],
+        "sender": describe_sender(),
     }
+
+
+def describe_sender() -> dict[str, Any]:
+    """Return what receivers and their firewalls can recognise requests by."""
+    return {"user_agent": user_agent(), "addresses": list(settings.EGRESS_ADDRESSES)}
 
 
 def _signature(scheme: BaseSignature) -> dict[str, Any]:

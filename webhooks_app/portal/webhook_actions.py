@@ -10,6 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext_lazy as _
 
 from ..models import Delivery, Webhook
+from ..operations.registration import describe_sender
 from ..operations.rights import (
     ROTATE_SECRET,
     TEST_WEBHOOK,
@@ -131,6 +132,7 @@ class SecretPage(AccountPage):
             live_url=self.url("webhook", webhook.pk),  # this page can be read only once
             handshake=latest_handshake(shown_deliveries(webhook), url=self.delivery_url),
             can_verify=self.may(verify.right) and verify.is_for(webhook),
+            sender=describe_sender(),
             **kwargs,
         )
 
@@ -161,5 +163,6 @@ class VerificationPage(AccountPage):
             subject=webhook.url,
             schemes=webhook.schemes,
             samples=samples_for(webhook.schemes),
+            sender=describe_sender(),
             **kwargs,
         )
