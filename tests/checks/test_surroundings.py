@@ -101,6 +101,26 @@ def test_deferred_transactions_of_sqlite_are_a_warning(
     assert "IMMEDIATE" in str(found()["webhooks_app.W004"].hint)
 
 
+@pytest.mark.parametrize("pool", [{"max_size": 3}, {"min_size": 2}, {"min_size": 0, "max_size": 1}], ids=str)
+def test_a_pool_that_is_too_small_for_a_worker_is_a_warning(
+    found: Check, monkeypatch: pytest.MonkeyPatch, pool: object
+) -> None:
+    monkeypatch.setitem(connection.settings_dict["OPTIONS"], "pool", pool)
+
+    message = found()["webhooks_app.W016"]
+    assert "a worker process needs 4" in message.msg
+    assert "at least 4" in str(message.hint)
+
+
+@pytest.mark.parametrize(
+    "pool", [None, False, True, {}, {"max_size": 4}, {"min_size": 2, "max_size": 10}, {"max_size": "4"}], ids=str
+)
+def test_other_pools_are_no_problem(found: Check, monkeypatch: pytest.MonkeyPatch, pool: object) -> None:
+    monkeypatch.setitem(connection.settings_dict["OPTIONS"], "pool", pool)
+
+    assert "webhooks_app.W016" not in found()
+
+
 def test_the_checks_make_no_query(found: Check) -> None:
     # pytest-django forbids queries in tests without the database mark.
     found(deploy=True)

@@ -17,7 +17,7 @@ from django.core.cache.backends.locmem import LocMemCache
 from django.db import connections, router
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.urls import URLPattern, URLResolver, get_resolver
-from django.utils.translation import gettext
+from django.utils.translation import gettext, ngettext
 
 from ..conf import CHECKS_TAG, settings
 from ..database.dialects import SUPPORTED_SYSTEMS, dialect_for, is_supported
@@ -26,6 +26,12 @@ from ..models import Delivery, Webhook
 from .contents import MAKE_A_KEY
 from .registration import register
 from .settings import problem_with
+
+WORKER_CONNECTIONS = 4
+"""The connections of a worker process: claims, results, maintenance, and the task that it runs."""
+
+PSYCOPG_POOL_SIZE = 4
+"""psycopg_pool's default of ``min_size``, which is also its default of ``max_size``."""
 
 
 @register(CHECKS_TAG)
@@ -108,6 +114,41 @@ def check_sqlite(**kwargs: Any) -> list[checks.CheckMessage]:
             id="webhooks_app.W004",
         )
     ]
+
+
+@register(CHECKS_TAG)
+def check_pool(**kwargs: Any) -> list[checks.CheckMessage]:
+    """Return a warning for a pool of the driver in which a worker would wait for its own connections."""
+    connection = _connection()
+    size = _pool_size(connection.settings_dict["OPTIONS"].get("pool")) if connection else None
+    if size is None or size >= WORKER_CONNECTIONS:
+        return []
+    return [
+        checks.Warning(
+            ngettext(
+                "The connection pool of the database '%(alias)s' has %(size)s connection, but a worker process needs "
+                "%(least)s.",
+                "The connection pool of the database '%(alias)s' has %(size)s connections, but a worker process needs "
+                "%(least)s.",
+                size,
+            )
+            % {"alias": connection.alias if connection else "", "size": size, "least": WORKER_CONNECTIONS},
+            hint=gettext('Use at least %(least)s as "max_size" in OPTIONS["pool"], in the settings of the workers.')
+            % {"least": WORKER_CONNECTIONS},
+            id="webhooks_app.W016",
+        )
+    ]
+
+
+def _pool_size(pool: Any) -> int | None:
+    """Return the maximum size of a pool of psycopg_pool, or None without one, or if its options are unknown."""
+    if not pool:
+        return None
+    options = pool if isinstance(pool, dict) else {}
+    least = options.get("min_size", PSYCOPG_POOL_SIZE)
+    most = options.get("max_size")
+    size = least if most is None else most
+    return size if isinstance(size, int) else None
 
 
 @register(CHECKS_TAG)
