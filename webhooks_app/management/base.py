@@ -34,6 +34,7 @@ from ..models import Delivery, DeliveryAttempt, Webhook
 from ..models.hold import HoldReason, holds_of
 from ..operations.actors import Operator
 from ..owners import owner_model, owners
+from ..protocol.json_data import format_time
 
 _UNSAFE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
@@ -41,6 +42,8 @@ OWNER_HELP = "The owner's name, as shown in the console, or its primary key."
 
 MAX_NAMED = 5
 MAX_OWNERS_LISTED = 100
+
+FORMATS = ("text", "json")
 
 DATA_HELP = "The event's data: a JSON object, @FILE to read it from a file, or - to read it from standard input."
 
@@ -133,6 +136,20 @@ def get_webhook(webhook_id: str) -> Webhook:
     if webhook is None:
         raise CommandError(f"Unknown webhook {webhook_id!r}. An id looks like wh_019c138f9ac012d1c9a64a2e0f3b7d55.")
     return webhook
+
+
+def described(webhook: Webhook) -> dict[str, Any]:
+    """Return the facts of a webhook for scripts, without its secret."""
+    return {
+        "id": webhook.pk,
+        "owner": None if webhook.owner_id is None else owners().label(webhook.owner),
+        "url": webhook.url,
+        "events": webhook.event_types,
+        "description": webhook.description,
+        "status": webhook.status,
+        "status_reason": webhook.status_reason,
+        "created": format_time(webhook.created_at),
+    }
 
 
 def printable(text: str, *, keep_newlines: bool = False) -> str:
