@@ -10,6 +10,7 @@ import itertools
 import json
 import sys
 import time
+from functools import partial
 from typing import Any
 
 import django
@@ -26,12 +27,17 @@ def emit_once(ending: str, owner: Any, key: str | None) -> tuple[list[str], list
         return [_emit(owner, key)], []
     if ending == "rollback":
         return [], [_undo(owner, key)]
-    from django.db import transaction
+    from django.db import OperationalError, transaction
 
+    committed: list[str] = []
     with transaction.atomic():
         kept = _emit(owner, key)
+        transaction.on_commit(partial(committed.append, kept))
         undone = _undo(owner, key)
-    return [kept], [undone]
+    if not committed:
+        # Django hides an error of the rollback to the savepoint, and rolls back everything instead of committing.
+        raise OperationalError("The transaction was rolled back instead of being committed.")
+    return committed, [undone]
 
 
 def _emit(owner: Any, key: str | None) -> str:
