@@ -43,7 +43,7 @@ OWNER_HELP = "The owner's name, as shown in the console, or its primary key."
 MAX_NAMED = 5
 MAX_OWNERS_LISTED = 100
 
-FORMATS = ("text", "json")
+OUTPUT_FORMATS = ("text", "json")
 
 DATA_HELP = "The event's data: a JSON object, @FILE to read it from a file, or - to read it from standard input."
 

@@ -11,7 +11,7 @@ from django.core.management.base import CommandError, CommandParser
 
 from ...models import Delivery, Webhook
 from ...operations.registration import register_webhook
-from ..base import FORMATS, OWNER_HELP, WebhooksCommand, described, follow, get_owner
+from ..base import OUTPUT_FORMATS, OWNER_HELP, WebhooksCommand, described, follow, get_owner
 
 
 class Command(WebhooksCommand):
@@ -41,7 +41,7 @@ class Command(WebhooksCommand):
             help="Use a secret of your own, which the command prompts for or reads from standard input.",
         )
         parser.add_argument("--wait", action="store_true", help="Show each attempt of the verification until its end.")
-        parser.add_argument("--format", choices=FORMATS, default=FORMATS[0], help="Default: %(default)s.")
+        parser.add_argument("--format", choices=OUTPUT_FORMATS, default=OUTPUT_FORMATS[0], help="Default: %(default)s.")
 
     def handle(self, *args: Any, **options: Any) -> None:
         webhook = register_webhook(

@@ -9,7 +9,7 @@ from django.core.management.base import CommandParser
 
 from ...models import Webhook
 from ...models.standing import healths_of
-from ..base import FORMATS, OWNER_HELP, WebhooksCommand, described, get_owner, printable
+from ..base import OUTPUT_FORMATS, OWNER_HELP, WebhooksCommand, described, get_owner, printable
 
 
 class Command(WebhooksCommand):
@@ -23,7 +23,7 @@ class Command(WebhooksCommand):
         parser.add_argument(
             "--limit", type=int, default=1000, metavar="N", help="List at most N webhooks. Default: %(default)s."
         )
-        parser.add_argument("--format", choices=FORMATS, default=FORMATS[0], help="Default: %(default)s.")
+        parser.add_argument("--format", choices=OUTPUT_FORMATS, default=OUTPUT_FORMATS[0], help="Default: %(default)s.")
 
     def handle(self, *args: Any, **options: Any) -> None:
         webhooks = Webhook.objects.existing().select_related("owner").order_by("-pk")
