@@ -81,6 +81,8 @@ class KeysetChangeList(ChangeList):
         is_empty = self.has_nonsense or _is_action(request)
         self.page = Page(rows=[]) if is_empty else self.asked.page(self._rows(), cursor=cursor, size=self.list_per_page)
         self.result_list: Any = self.page.rows
+        if self.page.rows:
+            self.owned_admin.prepare(request, self.page.rows)
         self.result_count = self.full_result_count = len(self.page.rows)
         self.show_full_result_count = False
         self.show_admin_actions = bool(self.page.rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, cast
 
@@ -37,7 +38,6 @@ from ..pages.lists import DELIVERIES
 from ..protocol.ids import order_of_creation
 from ..replays.missed import delivered_instead
 from .actions import ActingAdmin
-from .change_list import KeysetChangeList
 from .display import column, delivery_urls, link_to, shown_transcript, time_column, url_of, webhook_with_url
 from .export import ExportingAdmin, account_of, shown_account_of
 from .filters import filters_of
@@ -107,24 +107,6 @@ def _sent_to(delivery: Any) -> str:
     return str((delivery.last_attempt or delivery.webhook).url)
 
 
-class DeliveryChangeList(KeysetChangeList):
-    """Change list that attaches to each delivery its last attempt, and the reason why it is not sent now."""
-
-    def get_results(self, request: HttpRequest) -> None:
-        super().get_results(request)
-        if not self.result_list:
-            return
-        for delivery, hold in zip(self.result_list, holds_of(self.result_list, now=timezone.now()), strict=True):
-            delivery.shown_hold = hold
-        last, successes = last_attempts(self.result_list), delivered_instead(self.result_list)
-        names_owners = knows_owners(request)
-        for delivery in self.result_list:
-            delivery.last_attempt = last.get(delivery.pk)
-            delivery.delivered_instead = successes.get(delivery.pk)
-            if names_owners:
-                delivery.owner_label = account_of(delivery.webhook)
-
-
 @admin.register(Delivery)
 class DeliveryAdmin(DeliveryPage, ExportingAdmin):
     listed = DELIVERIES
@@ -169,8 +151,15 @@ class DeliveryAdmin(DeliveryPage, ExportingAdmin):
         related: QuerySet[Any] = rows.with_related().select_related("webhook__owner")
         return related
 
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[KeysetChangeList]:
-        return DeliveryChangeList
+    def prepare(self, request: HttpRequest, rows: Sequence[Any]) -> None:
+        """Attach to each delivery its last attempt, its success by another way, and why it is not sent now."""
+        last, successes, names_owners = last_attempts(rows), delivered_instead(rows), knows_owners(request)
+        for delivery, hold in zip(rows, holds_of(rows, now=timezone.now()), strict=True):
+            delivery.shown_hold = hold
+            delivery.last_attempt = last.get(delivery.pk)
+            delivery.delivered_instead = successes.get(delivery.pk)
+            if names_owners:
+                delivery.owner_label = account_of(delivery.webhook)
 
     created = time_column("created_at", _("created"))
     finished = time_column("finished_at", _("finished"))

@@ -20,7 +20,6 @@ from ..pages.lists import EVENTS
 from ..pages.recipients import Recipients, recipients_of
 from ..pages.timeline import by_id, deliveries_read, timeline_of
 from ..routing.report import Decision, decide
-from .change_list import KeysetChangeList
 from .display import column, deliveries_url, delivery_urls, shows_deliveries, time_column
 from .export import ExportingAdmin
 from .filters import filters_of
@@ -39,19 +38,6 @@ class DecisionRow(NamedTuple):
     delivery_url: str
 
 
-class EventChangeList(KeysetChangeList):
-    """Change list that attaches to each event its recipients, with one query."""
-
-    def get_results(self, request: HttpRequest) -> None:
-        super().get_results(request)
-        if not (self.result_list and shows_deliveries(request)):
-            return
-        visible = own_rows(request, Delivery.objects.all(), "webhook__owner")
-        found = recipients_of(visible, [event.pk for event in self.result_list])
-        for event in self.result_list:
-            event.recipients = found.get(event.pk)
-
-
 @admin.register(Event)
 class EventAdmin(ReadOnlyAdmin, ExportingAdmin):
     listed = EVENTS
@@ -67,8 +53,14 @@ class EventAdmin(ReadOnlyAdmin, ExportingAdmin):
     fields = ("own_id", "type_link", "owner", "created", "references", "idempotency_key", "ordering_key")
     readonly_fields = fields
 
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[KeysetChangeList]:
-        return EventChangeList
+    def prepare(self, request: HttpRequest, rows: Sequence[Any]) -> None:
+        """Attach its recipients to each event."""
+        if not shows_deliveries(request):
+            return
+        visible = own_rows(request, Delivery.objects.all(), "webhook__owner")
+        found = recipients_of(visible, [event.pk for event in rows])
+        for event in rows:
+            event.recipients = found.get(event.pk)
 
     @admin.display(description=_("delivered"))
     def delivered(self, event: Any) -> SafeString | str:

@@ -99,6 +99,9 @@ class OwnedAdmin(BaseAdmin):
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[KeysetChangeList]:
         return KeysetChangeList
 
+    def prepare(self, request: HttpRequest, rows: Sequence[Any]) -> None:
+        """Attach to the rows of a page what its columns show besides, with queries for all of them at once."""
+
     def asked(self, request: HttpRequest, values: Mapping[str, Any]) -> Asked:
         """Return the question of a user to the list."""
         return Asked(self.listed, values, owner_ids=own_ids(request), hides_rows=self.hides_rows(request))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import admin, messages
@@ -26,7 +27,6 @@ from ..pages.lists import KNOWN_PROBLEMS
 from ..replays.missed import Missed
 from ..replays.planning import MARGIN
 from .actions import ActingAdmin
-from .change_list import KeysetChangeList
 from .display import column, deliveries_url, shows_deliveries, time_column, url_of
 from .export import ExportingAdmin, account_of, shown_account_of
 from .filters import filters_of
@@ -37,16 +37,6 @@ from .webhook_health import known_health
 State = Problem.State
 
 COLOURS_OF_STATES = {State.OPEN: "webhooks-bad", State.ACKNOWLEDGED: "webhooks-late", State.RESOLVED: "webhooks-good"}
-
-
-class ProblemChangeList(KeysetChangeList):
-    """Change list that reads the health of all webhooks of a page at once."""
-
-    def get_results(self, request: HttpRequest) -> None:
-        super().get_results(request)
-        found = healths_of({problem.webhook_id: problem.webhook for problem in self.result_list}.values())
-        for problem in self.result_list:
-            problem.webhook.judged = found[problem.webhook_id]
 
 
 @admin.register(Problem)
@@ -85,8 +75,11 @@ class ProblemAdmin(ImpactPage, ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).select_related("webhook__owner", "webhook__health")
 
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[KeysetChangeList]:
-        return ProblemChangeList
+    def prepare(self, request: HttpRequest, rows: Sequence[Any]) -> None:
+        """Attach its health to the webhook of each problem."""
+        found = healths_of({problem.webhook_id: problem.webhook for problem in rows}.values())
+        for problem in rows:
+            problem.webhook.judged = found[problem.webhook_id]
 
     def offers(self, item: Problem, action: str) -> bool:
         if action == "recover":
