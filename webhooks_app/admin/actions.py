@@ -95,6 +95,9 @@ class ActingAdmin(AuditedAdmin):
     unasked_actions: tuple[str, ...] = ()
     """Those of the page's actions whose button runs them at once."""
 
+    has_live_buttons = False
+    """Whether a part of the page that is refreshed has the buttons, which depend on the state."""
+
     table: Mapping[str, Offer] = {}
     """What the actions are. Those without a method of their own get one that asks for confirmation."""
 
@@ -191,10 +194,9 @@ class ActingAdmin(AuditedAdmin):
         answer: HttpResponseBase | None = getattr(self, action)(request, rows)
         return answer
 
-    def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> Any:
-        item = kwargs.get("obj")
-        context["page_actions"] = [] if item is None else self.buttons(request, item)
-        return super().render_change_form(request, context, *args, **kwargs)
+    def page_context(self, request: HttpRequest, item: Any) -> dict[str, Any]:
+        buttons = [] if item is None or self.has_live_buttons else self.buttons(request, item)
+        return {**super().page_context(request, item), "page_actions": buttons}
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         hide_values(request)

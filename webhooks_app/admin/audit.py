@@ -134,9 +134,8 @@ class AuditEntryAdmin(ReadOnlyAdmin, ExportingAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return with_actor_names(request, super().get_queryset(request))
 
-    def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> Any:
-        context["changes"] = changes_of(kwargs["obj"])
-        return super().render_change_form(request, context, *args, **kwargs)
+    def page_context(self, request: HttpRequest, item: AuditEntry) -> dict[str, Any]:
+        return {"changes": changes_of(item)}
 
     created = time_column("created_at", _("time"))
 

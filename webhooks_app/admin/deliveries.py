@@ -52,17 +52,11 @@ class DeliveryPage(ReadOnlyAdmin, ActingAdmin):
     def get_urls(self) -> list[URLPattern]:
         return [self.own_path("<path:object_id>/live/", self.live_view, "live"), *super().get_urls()]
 
-    def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> Any:
-        delivery = kwargs["obj"]
-        context |= {
-            "subtitle": None,
-            "crumb": self.crumb_of(delivery),
-            "live_url": self.page_url(delivery, "live"),
-            **self._result(request, delivery),
-        }
-        answer = super().render_change_form(request, context, *args, **kwargs)
-        context["page_actions"] = []  # The live part has the buttons, which depend on the state.
-        return answer
+    has_live_buttons = True
+
+    def page_context(self, request: HttpRequest, item: Delivery) -> dict[str, Any]:
+        live = {"live_url": self.page_url(item, "live"), **self._result(request, item)}
+        return {**super().page_context(request, item), "subtitle": None, "crumb": self.crumb_of(item), **live}
 
     def crumb_of(self, item: Delivery) -> str:
         return item.event_type

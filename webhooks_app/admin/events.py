@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from django.contrib import admin
@@ -81,21 +82,19 @@ class EventAdmin(ReadOnlyAdmin, ExportingAdmin):
     def hides_rows(self, request: HttpRequest) -> bool:
         return bool(_hidden(request))
 
-    def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> Any:
-        event: Event = kwargs["obj"]
-        visible: Any = own_rows(request, event.deliveries.all(), "webhook__owner")
+    def page_context(self, request: HttpRequest, item: Event) -> dict[str, Any]:
+        visible: Any = own_rows(request, item.deliveries.all(), "webhook__owner")
         read = deliveries_read(visible) if shows_deliveries(request) else []
         url = delivery_urls(self.admin_site.name)
-        context |= {
-            "pretty_body": pretty_json(event.body) if event.has_body else "",
+        return {
+            "pretty_body": pretty_json(item.body) if item.has_body else "",
             "shows_deliveries": shows_deliveries(request),
             "recipients": delivery_rows(by_id(visible, [each.pk for each in read[-MAX_RECIPIENTS:]]), url=url),
             "has_more": len(read) > MAX_RECIPIENTS,
-            "timeline": timeline_of(event, visible, read, url=url),
-            "deliveries_url": deliveries_url(site=self.admin_site.name, q=event.pk),
-            "decisions": self._decisions(request, event),
+            "timeline": timeline_of(item, visible, read, url=url),
+            "deliveries_url": deliveries_url(site=self.admin_site.name, q=item.pk),
+            "decisions": self._decisions(request, item),
         }
-        return super().render_change_form(request, context, *args, **kwargs)
 
     def _decisions(self, request: HttpRequest, event: Event) -> list[DecisionRow]:
         """Return the routing decisions, if the user may view webhooks and deliveries."""

@@ -102,6 +102,14 @@ class OwnedAdmin(BaseAdmin):
     def prepare(self, request: HttpRequest, rows: Sequence[Any]) -> None:
         """Attach to the rows of a page what its columns show besides, with queries for all of them at once."""
 
+    def page_context(self, request: HttpRequest, item: Any) -> dict[str, Any]:
+        """Return what the page of a row shows besides its fields. ``item`` is None in the form for a new one."""
+        return {}
+
+    def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> Any:
+        context |= self.page_context(request, kwargs.get("obj"))
+        return super().render_change_form(request, context, *args, **kwargs)
+
     def asked(self, request: HttpRequest, values: Mapping[str, Any]) -> Asked:
         """Return the question of a user to the list."""
         return Asked(self.listed, values, owner_ids=own_ids(request), hides_rows=self.hides_rows(request))

@@ -177,12 +177,11 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
 
     # The page
 
-    def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> Any:
-        replay = kwargs["obj"]
-        answer = super().render_change_form(request, context, *args, **kwargs)
-        context["page_actions"] = []  # The live part has the buttons, which depend on the state.
-        context |= {**self._progress(request, replay), "live_url": self.page_url(replay, "live")}
-        return answer
+    has_live_buttons = True
+
+    def page_context(self, request: HttpRequest, item: Replay) -> dict[str, Any]:
+        live = {"live_url": self.page_url(item, "live"), **self._progress(request, item)}
+        return {**super().page_context(request, item), **live}
 
     def live_view(self, request: HttpRequest, object_id: str) -> TemplateResponse:
         """Return the current progress of a replay with its buttons."""

@@ -32,9 +32,8 @@ class ShowingSecrets(ActingAdmin):
     def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
         return shown_by_first(request) or super().changeform_view(request, *args, **kwargs)
 
-    def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> Any:
-        context["submission"] = new_submission() if kwargs.get("obj") is None else ""
-        return super().render_change_form(request, context, *args, **kwargs)
+    def page_context(self, request: HttpRequest, item: Any) -> dict[str, Any]:
+        return {**super().page_context(request, item), "submission": new_submission() if item is None else ""}
 
     @explaining
     def shown_view(self, request: HttpRequest, object_id: str, token: str) -> TemplateResponse:
