@@ -23,7 +23,6 @@ from ..pages.lists import KEYS
 from .actions import with_deletion
 from .display import time_column
 from .export import ExportingAdmin
-from .filters import filters_of
 from .owned import actor_of, manages_all, without_names
 from .owner_fields import Audience, AudienceForm, OwnableAdmin
 from .shown_once import ShowingSecrets
@@ -84,8 +83,6 @@ class ApiKeyAdmin(OwnableAdmin, ShowingSecrets, ExportingAdmin):
     form = ApiKeyForm
     creating = CREATE_KEY
     listed = KEYS
-    list_filter = filters_of(KEYS)
-    search_help_text = KEYS.search_help
     list_display = ("prefix", "name", "owner_name", "created", "expires", "last_used", "revoked")
     created = time_column("created_at", _("created"))
     expires = time_column("expires_at", _("expires"))

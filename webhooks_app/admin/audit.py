@@ -23,7 +23,6 @@ from ..pages.display import NO_VALUE
 from ..pages.lists import AUDIT, MODELS
 from .display import time_column
 from .export import ExportingAdmin
-from .filters import filters_of
 from .owned import OwnedAdmin, ReadOnlyAdmin, actor_of, as_shown, manages_all
 
 MAX_CHANGES_LENGTH = 120
@@ -119,8 +118,6 @@ class AuditedAdmin(OwnedAdmin):
 @admin.register(AuditEntry)
 class AuditEntryAdmin(ReadOnlyAdmin, ExportingAdmin):
     listed = AUDIT
-    list_filter = filters_of(AUDIT)
-    search_help_text = AUDIT.search_help
     list_display = ("created", "action", "subject_link", "owner_name", "by_and_via", "changed")
     exported = {  # noqa: RUF012
         "subject_link": {"subject": "subject"},

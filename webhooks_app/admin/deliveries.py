@@ -40,7 +40,6 @@ from ..replays.missed import delivered_instead
 from .actions import ActingAdmin
 from .display import column, delivery_urls, link_to, shown_transcript, time_column, url_of, webhook_with_url
 from .export import ExportingAdmin, account_of, shown_account_of
-from .filters import filters_of
 from .owned import ReadOnlyAdmin, knows_owners
 
 MAX_REDELIVERIES = 10
@@ -104,8 +103,6 @@ def _sent_to(delivery: Any) -> str:
 @admin.register(Delivery)
 class DeliveryAdmin(DeliveryPage, ExportingAdmin):
     listed = DELIVERIES
-    list_filter = filters_of(DELIVERIES)
-    search_help_text = DELIVERIES.search_help
     list_display = (*("created", "state_and_answer", "next_try", "type_and_kind", "target"),)
     exported = {  # noqa: RUF012
         "state_and_answer": {

@@ -23,7 +23,6 @@ from ..pages.timeline import by_id, deliveries_read, timeline_of
 from ..routing.report import Decision, decide
 from .display import column, deliveries_url, delivery_urls, shows_deliveries, time_column
 from .export import ExportingAdmin
-from .filters import filters_of
 from .owned import ReadOnlyAdmin, actor_of, manages_all, own_rows
 
 MAX_RECIPIENTS = 50
@@ -42,8 +41,6 @@ class DecisionRow(NamedTuple):
 @admin.register(Event)
 class EventAdmin(ReadOnlyAdmin, ExportingAdmin):
     listed = EVENTS
-    list_filter = filters_of(EVENTS)
-    search_help_text = EVENTS.search_help
     list_display = ("id", "type_and_kind", "owner_name", "delivered", "created")
     exported_at_a_time = 50  # as in the list, which counts the recipients of a page within a limit
     exported = {  # noqa: RUF012

@@ -23,7 +23,8 @@ from ..models import AuditEntry
 from ..operations.exports import count_exported, record_export
 from ..owners import owners
 from ..protocol.json_data import format_time
-from .owned import EVERY_ACCOUNT, OwnedAdmin, actor_of
+from .filters import FilteredAdmin
+from .owned import EVERY_ACCOUNT, actor_of
 
 ROWS_PER_PAGE = 250
 """The rows that an export holds in memory."""
@@ -94,7 +95,7 @@ def shown_account_of(row: Any) -> str:
     return str(EVERY_ACCOUNT) if name is None else name
 
 
-class ExportingAdmin(OwnedAdmin):
+class ExportingAdmin(FilteredAdmin):
     """Admin whose list can be exported: the rows that the user sees in it, with the values of the columns shown."""
 
     exported: ClassVar[Exported] = {}

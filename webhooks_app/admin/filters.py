@@ -19,7 +19,7 @@ from ..pages.filters import DAYS, FilterForm, limits_of
 from ..pages.listing import MAX_ACCOUNTS_FOUND, ListFilter, RowList
 from ..pages.lists import type_choices
 from .change_list import CURSOR_VAR
-from .owned import actor_of, knows_owners, manages_all, visible_event_types
+from .owned import OwnedAdmin, actor_of, knows_owners, manages_all, visible_event_types
 
 
 class DescribedFilter(admin.ListFilter):
@@ -119,6 +119,15 @@ def filters_of(listed: RowList) -> tuple[type[DescribedFilter], ...]:
         if each.name != "q":
             groups.setdefault(id(each.title) if each.title else each.name, []).append(each)
     return tuple(_class_of(listed, group) for group in groups.values())
+
+
+class FilteredAdmin(OwnedAdmin):
+    """Admin whose list has the filters and the search of its description."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "listed" in vars(cls):
+            cls.list_filter, cls.search_help_text = filters_of(cls.listed), cls.listed.search_help
 
 
 def _class_of(listed: RowList, group: Sequence[ListFilter]) -> type[DescribedFilter]:

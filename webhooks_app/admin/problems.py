@@ -29,7 +29,6 @@ from ..replays.planning import MARGIN
 from .actions import ActingAdmin
 from .display import column, deliveries_url, shows_deliveries, time_column, url_of
 from .export import ExportingAdmin, account_of, shown_account_of
-from .filters import filters_of
 from .impact import ImpactPage
 from .owned import ReadOnlyAdmin
 from .webhook_health import known_health
@@ -42,8 +41,6 @@ COLOURS_OF_STATES = {State.OPEN: "webhooks-bad", State.ACKNOWLEDGED: "webhooks-l
 @admin.register(Problem)
 class ProblemAdmin(ImpactPage, ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
     listed = KNOWN_PROBLEMS
-    list_filter = filters_of(KNOWN_PROBLEMS)
-    search_help_text = KNOWN_PROBLEMS.search_help
     list_display = ("cause", "state_shown", "count_shown", "last_seen", "target_now", "owner_name", "first_seen")
     exported = {  # noqa: RUF012
         "cause": {"result": "result", "status_code": lambda problem: problem.code or None},
@@ -56,7 +53,6 @@ class ProblemAdmin(ImpactPage, ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
         },
         "owner_name": {"account": lambda problem: account_of(problem.webhook)},
     }
-    list_select_related = ("webhook__owner", "webhook__health")
     fields = (
         "cause",
         "state_shown",

@@ -53,7 +53,6 @@ from .display import (
     webhook_with_url,
 )
 from .export import ExportingAdmin
-from .filters import filters_of
 from .owned import ReadOnlyAdmin, actor_of, as_shown, manages_all, own_rows, visible_event_types
 
 MAX_RECOVERED = 50
@@ -99,15 +98,12 @@ class ReplayForm(MissedEventsForm):
 @admin.register(Replay)
 class ReplayAdmin(ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
     listed = REPLAYS
-    list_filter = filters_of(REPLAYS)
-    search_help_text = REPLAYS.search_help
     list_display = ("created", "target", "state", "progress", "requested_by")
     exported = {  # noqa: RUF012
         "target": {"webhook_id": "webhook_id", "url": "webhook.url"},
         "progress": {"queued": "queued", "matched": "matched"},
         "requested_by": {"requested_by": lambda replay: replay.requested_by and str(replay.requested_by)},
     }
-    list_select_related = ("webhook", "requested_by")
     fields = (
         "own_id",
         "webhook_link",
@@ -127,7 +123,7 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
         return [self.own_path("<path:object_id>/live/", self.live_view, "live"), *super().get_urls()]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        return super().get_queryset(request).select_related("webhook")
+        return super().get_queryset(request).select_related("webhook", "requested_by")
 
     # Permissions
 

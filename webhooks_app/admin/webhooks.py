@@ -34,7 +34,6 @@ from .actions import MAX_CRUMB
 from .display import column, shows_deliveries, time_column
 from .event_types import EventTypePages
 from .export import ExportingAdmin, shown_account_of
-from .filters import filters_of
 from .operations_page import OperationsPage
 from .overview import shown_overview
 from .owned import actor_of, manages_all, visible_event_types, without_names
@@ -91,8 +90,6 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookActions, Expo
     form = WebhookForm
     creating = REGISTER_WEBHOOK
     listed = WEBHOOKS
-    list_filter = filters_of(WEBHOOKS)
-    search_help_text = WEBHOOKS.search_help
     list_display = ("target", "state", "owner_name", "course", "last_delivery", "failing")
     exported = {  # noqa: RUF012
         "target": {"url": "url", "description": "description", "pending_url": "pending_url"},
