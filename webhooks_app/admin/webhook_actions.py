@@ -42,10 +42,7 @@ class KeyRotation(ShowingSecrets):
             return None
         form = RotationForm(request.POST if self.is_confirmed(request) else None, webhook=webhook)
         if not form.is_valid():
-            question = gettext(
-                "Create a new secret? It is shown only once. While it is prepared, the old one signs as before."
-            )
-            return self.ask(request, queryset, action="rotate_secret", question=question, form=form)
+            return self.ask(request, queryset, action="rotate_secret", form=form)
 
         def rotate(webhook: Webhook, *, actor: BaseActor) -> str:
             secret, about = form.rotate(webhook, actor=actor)
@@ -147,8 +144,7 @@ class WebhookActions(KeyRotation, PortalLinks, MissedEvents, FilterTrial):
     def send_test(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
         form = self._test_form(request, queryset)
         if not form.is_valid():
-            question = gettext("Choose the test event. It is recorded as a test, and no other webhook receives it.")
-            return self.ask(request, queryset, action="send_test", question=question, form=form)
+            return self.ask(request, queryset, action="send_test", form=form)
         event_type, data = form.cleaned_data["event_type"], form.cleaned_data["event_data"]
         history = gettext("Sent a test event of type %(type)s.") % {"type": event_type}
         operation = partial(send_test_event, event_type=event_type, data=data)

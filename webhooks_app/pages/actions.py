@@ -28,13 +28,13 @@ def _nothing(rows: Sequence[Any]) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Offer:
-    """An action with its words. One with a form of its own has neither an operation nor a question."""
+    """An action with its words. One with a form of its own has no operation."""
 
     action: RowAction
     label: Any
     operation: Callable[..., Any] | None = None
     question: Any = ""
-    """A lazy text with a plural by ``number``."""
+    """A lazy text, of several rows with a plural by ``number``."""
     done: Any = ""
     """What is said afterwards, and written into the console's history."""
     consequences: Callable[[Sequence[Any]], list[str]] = _nothing
@@ -64,7 +64,12 @@ class Offer:
 
 
 WEBHOOK: Mapping[str, Offer] = {
-    "send_test": Offer(action=actions.SEND_TEST, label=_("Send a test event"), sends=True),
+    "send_test": Offer(
+        action=actions.SEND_TEST,
+        label=_("Send a test event"),
+        question=_("Choose the test event. It is recorded as a test, and no other webhook receives it."),
+        sends=True,
+    ),
     "verify": Offer(
         action=actions.VERIFY,
         label=_("Verify"),
@@ -138,7 +143,11 @@ WEBHOOK: Mapping[str, Offer] = {
         meaning="Disable a webhook.\n\nPending deliveries are cancelled. A webhook that is already disabled does not "
         "change.",
     ),
-    "rotate_secret": Offer(action=actions.REPLACE_SECRET, label=_("Rotate the secret")),
+    "rotate_secret": Offer(
+        action=actions.REPLACE_SECRET,
+        label=_("Rotate the secret"),
+        question=_("Create a new secret? It is shown only once. While it is prepared, the old one signs as before."),
+    ),
     "activate_secret": Offer(
         action=actions.USE_PREPARED_SECRET,
         label=_("Activate the new secret"),
