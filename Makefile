@@ -7,7 +7,8 @@ MINUTES ?= 10
 DATABASE ?= postgresql
 BROKER ?= redis
 PART ?= all
-TEST_OPTIONS = $(if $(filter command,$(origin DATABASE)),--database=$(DATABASE)) $(if $(RETRY),--retry)
+TEST_OPTIONS = $(if $(filter command,$(origin DATABASE)),--database=$(DATABASE)) $(if $(RETRY),--retry) \
+	$(if $(ROWS),--rows=$(ROWS))
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
@@ -42,7 +43,7 @@ run: $(INSTALLED) ## Run the example service, a worker and beat in the foregroun
 test: $(INSTALLED) ## Run the quick tests, on SQLite and PostgreSQL (DATABASE=sqlite: only on that one; RETRY=1)
 	@$(BIN)/python -m tests --part=quick $(TEST_OPTIONS)
 
-test-all: $(INSTALLED) ## Run all tests, on every database and broker of this machine (PART=rest: not those of `make test`)
+test-all: $(INSTALLED) ## Run all tests, on every database and broker of this machine (PART=rest: not those of `make test`; ROWS=all)
 	@$(BIN)/python -m tests --part=$(PART) $(TEST_OPTIONS)
 
 test-newer: ## Run the quick tests on SQLite with a newer Python and Django 6.0, 6.1 and the next one, in .venv-newer (PYTHON=python3.12 …)

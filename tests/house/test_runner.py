@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.__main__ import _look_for_servers, _repeat_failed, _run_pytest, exit_status
+from tests.__main__ import _look_for_servers, _repeat_failed, _run_pytest, exit_status, rows_of
 from tests.support.databases import DATABASES
-from tests.support.parts import ALL_DATABASES, ALL_LONGER, DIFFERS, TESTS, is_below
+from tests.support.parts import ALL_DATABASES, ALL_LONGER, ALL_ROWS_DIFFER, DIFFERS, TESTS, is_below
 from tests.support.servers.process import ServerMissingError
 
 TOY = """
@@ -67,18 +67,34 @@ import pytest
 @pytest.mark.parametrize("of_another_table", ["first", "second"])
 def test_table(row, of_another_table): assert row == of_another_table == "first"
 def test_without_a_table(): pass
+
+@pytest.mark.parametrize("row", [pytest.param("first", marks=pytest.mark.only_on("mariadb")), "second"])
+def test_whose_first_row_runs_elsewhere(row): assert row == "second"
 """
 
 
 @pytest.mark.parametrize("order", [1, 2, 3])
+@pytest.mark.parametrize("rows", ["first", "differing"])
 def test_the_first_row_of_each_table_can_run_alone(
-    toy: Callable[[str], None], order: int, capfd: pytest.CaptureFixture[str]
+    toy: Callable[[str], None], order: int, rows: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     toy(TABLE)
 
-    tally = _run_pytest("sqlite", "all", ["--rows=first", f"--randomly-seed={order}"])
+    tally = _run_pytest("sqlite", "all", [f"--rows={rows}", f"--randomly-seed={order}"])
 
-    assert (tally["passed"], tally["failed"]) == (2, [])
+    assert (tally["passed"], tally["failed"]) == (3, [])
+
+
+@pytest.mark.parametrize(
+    ("database", "part", "rows"),
+    [
+        pytest.param("sqlite", "rest", [], id="SQLite tries all"),
+        pytest.param("mariadb", "rest", ["--rows=differing"], id="a server those that differ there"),
+        pytest.param("postgresql", "quick", [], id="of these all differ"),
+    ],
+)
+def test_tables_of_parameters_run_whole_where_their_rows_differ(database: str, part: str, rows: list[str]) -> None:
+    assert rows_of(database, part) == rows
 
 
 @pytest.mark.parametrize(
@@ -112,7 +128,7 @@ def test_without_database_servers_the_tests_run_on_sqlite(monkeypatch: pytest.Mo
 
 
 def test_the_parts_name_only_existing_tests() -> None:
-    paths = [*DIFFERS, *ALL_LONGER, *ALL_DATABASES]
+    paths = [*DIFFERS, *ALL_LONGER, *ALL_DATABASES, *ALL_ROWS_DIFFER]
 
     assert [path for path in paths if not (TESTS / path).exists()] == []
 

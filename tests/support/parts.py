@@ -83,6 +83,23 @@ statements that tests of this list execute. A single test joins by ``only_on``, 
 
 ALL_DATABASES = tuple(path for paths in EVERY_DATABASE.values() for path in paths)
 
+ROWS_DIFFER = {
+    "processes, servers and projects": ("faults", "hosts", "tasks"),
+    "statements, or the values in them": (
+        *("database", "filters", "models/test_hold.py", "models/test_keyset.py", "models/test_writers.py"),
+        *("emission/test_bad_input.py", "delivery/test_hostile_rows.py", "delivery/test_receiver_text.py"),
+        *("maintenance/rollups", "operations/test_queries.py", "operations/test_use_cases.py"),
+        *("routing/test_admission.py", "admin/test_plans.py", "admin/test_problems.py", "admin/test_typed_filters.py"),
+        *("api/test_lists.py", "pages/test_lists.py"),
+    ),
+}
+"""Tests whose tables of parameters run whole on PostgreSQL and MariaDB, because their rows differ there.
+
+Of all other tables the first row runs there: it executes the statements, and SQLite tries our rules with all rows.
+"""
+
+ALL_ROWS_DIFFER = tuple(path for paths in ROWS_DIFFER.values() for path in paths)
+
 DIFFERS = (
     *("database", "maintenance/rollups", "replays", "models/test_keyset.py", "models/test_writers.py"),
     *(f"delivery/test_{name}.py" for name in ("limits", "lock_order", "order", "queue", "recording")),
@@ -94,7 +111,10 @@ DIFFERS = (
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--part", choices=("all", "quick", "rest"), default="all", help="default: %(default)s")
     parser.addoption(
-        "--rows", choices=("all", "first"), default="all", help="of each table of parameters (default: %(default)s)"
+        "--rows",
+        choices=("all", "differing", "first"),
+        default="all",
+        help="of each table of parameters; differing: all if they differ by database (default: %(default)s)",
     )
     parser.addoption("--tally", type=Path, help="write the numbers of this run to this file, as JSON")
 
@@ -110,13 +130,15 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return None if is_longer or not is_on or "mark.long" in collection_path.read_text() else True
 
 
+@pytest.hookimpl(trylast=True)  # the first of the rows that run on this database
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     part, database = config.getoption("part"), config.getoption("database")
     if part != "all":
         keep(config, items, lambda item: is_quick(item, database) == (part == "quick"))
-    if config.getoption("rows") == "first":
+    if (rows := config.getoption("rows")) != "all":
+        whole = ALL_ROWS_DIFFER if rows == "differing" else ()
         first = {_table_of(item): item for item in sorted(items, key=_row_of, reverse=True)}
-        keep(config, items, lambda item: first[_table_of(item)] is item)
+        keep(config, items, lambda item: first[_table_of(item)] is item or is_below(whole, item.path))
 
 
 def _table_of(item: pytest.Item) -> tuple[Path, str]:
