@@ -17,7 +17,7 @@ from ..support.rows import emit_one, make_webhook
 from ..transport.receiver import receiving
 from ..transport.sending import transport
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.only_on("sqlite")]
 
 HANGING, EVENTS = 100, 20
 

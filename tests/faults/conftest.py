@@ -38,7 +38,10 @@ PLACES = {
     )
 }
 UNLESS_MARKED = [name for name in PLACES if not name.startswith("mariadb")]
-"""MariaDB takes long to start. Only tests about databases and workers run there."""
+"""MariaDB takes long to start. Only tests about databases and workers run there.
+
+On SQLite run those that depend on its locks, its clock or the embedded broker.
+"""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -12,7 +12,7 @@ EVENTS = 20
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.places("postgresql-redis", "sqlite-embedded")
+@pytest.mark.places("postgresql-redis")
 def test_all_choices_at_once(lab, report):
     confirming, failing = (lab.webhook(temper, **ALL_CHOICES) for temper in ("nocontent", "fails-4"))
     lab.webhook("ok")

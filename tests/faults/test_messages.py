@@ -10,7 +10,7 @@ import pytest
 from ..support.waiting import wait_until
 from .processes import ROOT
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.places("postgresql-rabbitmq", "sqlite-embedded")]
+pytestmark = [pytest.mark.timeout(300), pytest.mark.places("postgresql-rabbitmq")]
 
 OLD_MESSAGES = """
 from tests.support.celery import app

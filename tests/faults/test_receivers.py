@@ -49,7 +49,7 @@ def test_one_receiver_hangs_and_another_is_healthy(lab, report):
     assert beside < LATENCY_SECONDS
 
 
-@pytest.mark.places("postgresql-redis", "sqlite-embedded")
+@pytest.mark.places("postgresql-redis")
 def test_a_receiver_returns_with_thousands_of_overdue_deliveries(lab, report):
     webhook = lab.webhook("slow-0.02", retry_notices=False)
     lab.stop_receiver()

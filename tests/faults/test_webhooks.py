@@ -14,7 +14,7 @@ from webhooks_app.signatures import sign
 
 from ..support.waiting import wait_until
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.places("postgresql-redis", "sqlite-embedded")]
+pytestmark = [pytest.mark.timeout(300), pytest.mark.places("postgresql-redis")]
 
 NEW_SECRET = "the secret after the rotation"
 

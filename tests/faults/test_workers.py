@@ -144,7 +144,7 @@ def test_a_worker_that_slept_too_long_records_nothing(lab, report):
     assert results() == ["worker_lost", "succeeded"]
 
 
-@pytest.mark.places("postgresql-redis", "sqlite-embedded")
+@pytest.mark.places("postgresql-redis")
 def test_a_worker_is_replaced_with_requests_in_flight(lab, report):
     lab.webhook("slow-1")
     host = lab.start_host()
@@ -197,7 +197,7 @@ def test_three_workers_and_two_beats(lab, report):
     assert len(lab.requests()) == 500
 
 
-@pytest.mark.places("postgresql-redis", "sqlite-embedded")
+@pytest.mark.places("postgresql-redis")
 def test_rolled_back_events_are_never_sent(lab, report):
     lab.webhook("ok")
     host = lab.start_host()

@@ -36,7 +36,7 @@ def _real_wake_ups() -> Iterator[None]:
 @pytest.fixture(
     params=[
         pytest.param("embedded", marks=pytest.mark.only_on("sqlite")),
-        "redis",
+        pytest.param("redis", marks=pytest.mark.only_on("postgresql", "mariadb")),
         pytest.param("rabbitmq", marks=[pytest.mark.only_on("postgresql"), pytest.mark.xdist_group("rabbitmq")]),
     ]
 )

@@ -130,7 +130,7 @@ def test_retries_are_sent_by_the_worker_that_scheduled_them(alice, redis_url, st
     webhook.disable("Over.")
 
 
-@pytest.mark.only_on("sqlite", "postgresql")
+@pytest.mark.only_on("postgresql")
 def test_two_workers_and_two_beats_send_each_event_once(alice, redis_url, start_worker, start_beat, nginx, tmp_path):
     path = f"/pairs-{time.time_ns()}"
     make_webhook(alice, url=nginx.url + path)

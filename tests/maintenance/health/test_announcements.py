@@ -38,6 +38,8 @@ pytestmark = pytest.mark.django_db
 NOON = datetime(2030, 3, 5, 12, 0, tzinfo=UTC)
 ADMINS = ["root@example.com"] if django.VERSION >= (6, 0) else [("Root", "root@example.com")]
 UNREACHED = ReasonText("unreachable")
+OVER_DAYS = pytest.mark.only_on("sqlite")
+"""Hundreds of runs of jobs whose statements the other tests execute on every database."""
 
 
 @pytest.fixture
@@ -166,6 +168,7 @@ def test_a_recovery_is_told_once_it_has_lasted_for_fifteen_minutes(days: Days, s
     assert "1 delivery was given up in the meantime. It is not sent again automatically." in mail.outbox[1].body
 
 
+@OVER_DAYS
 def test_a_flapping_receiver_causes_one_mail_in_six_hours_that_sums_up(days: Days, signals: Any) -> None:
     times: list[datetime] = []
     for _ in range(36):  # a day of 20 minutes each
@@ -429,6 +432,7 @@ def test_a_key_that_was_changed_meanwhile_is_not_told(days: Days, owner: Any, ch
 # The choice of the owner
 
 
+@OVER_DAYS
 def test_a_daily_summary_tells_everything_about_an_owner_at_eight(days: Days, owner: Any, settings: Any) -> None:
     settings.TIME_ZONE = "UTC"
     choose_mails(owner, "daily", actor=PROJECT)

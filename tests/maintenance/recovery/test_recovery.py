@@ -24,6 +24,9 @@ from ...support.rows import make_webhook
 
 pytestmark = pytest.mark.django_db
 
+OVER_HOURS = pytest.mark.only_on("sqlite")
+"""Hundreds of runs of jobs whose statements the other tests execute on every database."""
+
 
 def minutes_between(moments):
     return [round((later - earlier) / timedelta(minutes=1)) for earlier, later in pairwise(moments)]
@@ -97,6 +100,7 @@ def test_a_manual_webhook_is_left_alone(outage):
     assert (outage.episode, outage.replays) == (None, [])
 
 
+@OVER_HOURS
 def test_pending_deliveries_are_attempts_enough(outage):
     outage.emit()
     outage.work()
@@ -158,6 +162,7 @@ def test_a_recovery_is_held_back_while_a_person_pauses_its_replay(outage):
     assert (told(outage).next_recovery_at, told(outage).recovery_held_by) == (None, "replay")
 
 
+@OVER_HOURS
 @pytest.mark.parametrize("stop", ["pause", "disable"])
 def test_a_stopped_webhook_gets_no_attempts_and_continues_later(outage, stop):
     events = outage.emit(2)
@@ -217,6 +222,7 @@ def test_events_are_not_too_old_when_a_long_policy_gives_them_up(outage, setting
     assert outage.episode is None
 
 
+@OVER_HOURS
 def test_a_receiver_that_fails_again_gets_each_event_in_one_more_series_only(outage, settings):
     settings.WEBHOOKS_MAX_IN_FLIGHT_PER_WEBHOOK = 8
     outage.emit(30)
@@ -237,6 +243,7 @@ def test_a_receiver_that_fails_again_gets_each_event_in_one_more_series_only(out
     assert {replay.state for replay in outage.replays} == {"done"}
 
 
+@OVER_HOURS
 def test_events_missed_while_failing_again_are_recovered_in_the_same_episode(outage, settings):
     settings.WEBHOOKS_MAX_IN_FLIGHT_PER_WEBHOOK = 4
     outage.emit(6)
