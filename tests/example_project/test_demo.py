@@ -11,7 +11,7 @@ ALL_TYPES = 13
 
 @pytest.mark.timeout(200)
 def test_the_demo_succeeds(tmp_path):
-    with running("example_project.demo", TMPDIR=str(tmp_path), NO_PROXY="*") as demo:
+    with running("example_project.demo", TMPDIR=str(tmp_path), NO_PROXY="*", DEMO_MOST_LATE_SECONDS="60") as demo:
         status = demo.wait(timeout=180)
 
     assert status == 0, demo.output
