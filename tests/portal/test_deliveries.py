@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from webhooks_app import emit
 from webhooks_app.database.clock import DatabaseClock
 from webhooks_app.event_types import registry
 from webhooks_app.models import ApiKey, AuditEntry, Delivery, DeliveryAttempt, Event, EventReference, Replay, Webhook
@@ -124,17 +123,6 @@ def test_each_event_says_how_many_of_its_webhooks_got_it(amina: Customer) -> Non
     Delivery.objects.create(webhook=make_webhook(None), event=amina.event, state="succeeded")
 
     assert "1 of 2 delivered, 1 given up" in text(amina.get("events"))
-
-
-def test_events_are_found_by_type_and_reference(amina: Customer) -> None:
-    EventReference.objects.create(value="order_1", event=amina.event)
-
-    by_type = amina.get("events", type="ppt.generation.failed").context["events"]
-    none = amina.get("events", type="file.deleted").context["events"]
-    by_reference = amina.get("events", q="order_1").context["events"]
-
-    assert by_type == by_reference == [amina.event]
-    assert none == []
 
 
 def test_notices_are_among_the_events_only_if_they_are_chosen(amina: Customer) -> None:
@@ -362,21 +350,3 @@ def test_the_page_of_a_replay_shows_the_latest_answer(amina: Customer) -> None:
     # An attempt that is shown is of a pending delivery, so the page expects more.
     assert ["data-expected" in page for page in (waiting, later, final)] == [True, True, False]
     assert all(words in page for page in (waiting, final) for words in ("503", "47\xa0ms", "not now", delivery.pk))
-
-
-def test_newer_events_of_others_with_the_same_reference_hide_no_own_ones(amina, django_user_model, monkeypatch):
-    EventReference.objects.create(event=amina.event, value="order_1")
-    monkeypatch.setattr("webhooks_app.models.event.MAX_FOUND", 1)
-    other = django_user_model.objects.create_user("other")
-    emit(amina.event.type, {"error": "a"}, owner=other, references=["order_1"])
-
-    assert listed(amina, q="order_1") == [amina.delivery.pk]
-
-
-@pytest.mark.parametrize("name", ["created", "finished"])
-def test_a_reversed_period_is_explained(amina: Customer, name: str) -> None:
-    period = {f"{name}_after": "2026-03-02T00:00", f"{name}_before": "2026-03-01T00:00"}
-
-    page = amina.get("deliveries", **period).content.decode()
-
-    assert "The end of the period must be later than its beginning." in page
