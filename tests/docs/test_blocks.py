@@ -7,7 +7,9 @@ import json
 import re
 import shlex
 import subprocess
+import sys
 from itertools import takewhile
+from pathlib import Path
 
 import pytest
 import yaml
@@ -15,6 +17,7 @@ from django.core.management import get_commands, load_command_class
 from django.core.management.base import CommandError
 
 from webhooks_app.conf import setting_types
+from webhooks_app.pages import verification
 
 from .pages import MANAGE, Block, blocks
 
@@ -59,9 +62,30 @@ def test_a_block_has_a_known_language(block: Block) -> None:
 
 @pytest.mark.parametrize("block", cases("python"))
 def test_a_python_block_compiles(block: Block) -> None:
-    left_out = block.code.replace(" …,", " **_,").replace("…", "...")
+    compile(complete(block.code), str(block), "exec")
 
-    compile(left_out, str(block), "exec")
+
+def complete(code: str) -> str:
+    """Return Python code with something in the place of what a page leaves out."""
+    return code.replace(" …,", " **_,").replace("…", "...")
+
+
+def test_python_code_imports_only_what_it_uses(tmp_path: Path) -> None:
+    files = {f"sample-{path.stem}.py": path.read_text() for path in verification.FOLDER.glob("*python.txt")}
+    for block in blocks("python"):
+        name = f"{block.page}-{block.file or block.line}".replace("/", "-").removesuffix(".py") + ".py"
+        files[name] = files.get(name, "") + complete(block.code)  # the blocks of a file follow each other
+    for name, code in files.items():
+        if "__init__" not in name:  # which makes names available to others
+            (tmp_path / name).write_text(code)
+
+    options = ("check", "--isolated", "--select", "F401", "--quiet", "--output-format", "concise")
+    found = subprocess.run(
+        [sys.executable, "-m", "ruff", *options, tmp_path], capture_output=True, text=True, check=False
+    )
+
+    assert (found.stdout, found.stderr, found.returncode) == ("", "", 0)
+    assert len(files) > 30
 
 
 @pytest.mark.parametrize("block", cases("sh", under=NEW))
