@@ -34,6 +34,8 @@ class BaseRetryPolicy(abc.ABC):
     """
 
     name: str
+    label: str = ""
+    """What pages call the policy; if it is empty, its name."""
     description: str = ""
     max_attempts: int
     jitter: float = 0.0
@@ -112,6 +114,7 @@ class SpecificationPolicy(DelaysPolicy):
     """The default: at most 3 retries, after 1, 5 and 30 seconds."""
 
     name = "specification"
+    label = "Quick retries"
     description = "4 attempts: after 1, 5 and 30 seconds."
     delays_seconds = (1, 5, 30)
 
@@ -120,6 +123,7 @@ class ExtendedPolicy(DelaysPolicy):
     """The schedule that Standard Webhooks recommends, with jitter: 10 attempts in about three days."""
 
     name = "extended"
+    label = "Retries for three days"
     description = "10 attempts in about three days: after 5 s, 5 min, 30 min, 2, 5, 10, 14, 20 and 24 h."
     delays_seconds = (5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400)
     jitter = 0.1

@@ -67,6 +67,8 @@ class BaseSignature(abc.ABC):
     """
 
     name: ClassVar[str]
+    label: ClassVar[str] = ""
+    """What pages call the scheme; if it is empty, its name."""
     description: ClassVar[str] = ""
     signature_header: ClassVar[str]
     """The header of the signature; a request without it is not signed by this scheme."""
@@ -173,6 +175,7 @@ class NativeSignature(BaseSignature):
     """The headers of the specification. The key of the HMAC is the whole secret with its prefix, as UTF-8."""
 
     name = "native"
+    label = "Signature of this service"
     description = "X-Webhook-Signature: HMAC-SHA256, keyed with the whole secret."
     signature_header = SIGNATURE_HEADER
     header_names = (SIGNATURE_HEADER, TIMESTAMP_HEADER, EVENT_HEADER, PREVIOUS_SIGNATURE_HEADER, NEXT_SIGNATURE_HEADER)
@@ -300,6 +303,7 @@ class StandardSignature(_StandardSignature):
     """``v1``: HMAC-SHA256, keyed with the decoded bytes of the webhook's secret."""
 
     name = "standard"
+    label = "Standard Webhooks with the secret"
     description = "Standard Webhooks v1: HMAC-SHA256, keyed with the decoded bytes of the secret."
     version = "v1"
     signature_size = 32
@@ -326,6 +330,7 @@ class StandardEd25519Signature(_StandardSignature):
     """``v1a``: Ed25519. The receiver holds the public key, which verifies and cannot sign."""
 
     name = "standard-ed25519"
+    label = "Standard Webhooks with a public key"
     description = "Standard Webhooks v1a: Ed25519, verified with a public key."
     version = "v1a"
     signature_size = 64

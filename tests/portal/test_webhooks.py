@@ -605,3 +605,18 @@ def test_the_part_of_the_credentials_left_empty_is_sent_unchanged(
         (request,) = webhooks.deliver()
 
     assert b64decode(request.headers["Authorization"].removeprefix("Basic ")).decode() == sent
+
+
+def test_schemes_and_policies_have_labels_in_words(amina: Customer) -> None:
+    Webhook.objects.filter(pk=amina.webhook.pk).update(signatures=["native", "standard", "gone"])
+
+    settings_page = text(amina.get("webhook-settings", amina.webhook.pk))
+    page = text(amina.get("webhook", amina.webhook.pk))
+    code = text(amina.get("webhook-code", amina.webhook.pk))
+
+    assert "Default (Quick retries)" in settings_page
+    assert "Quick retries: 4 attempts: after 1, 5 and 30 seconds." in settings_page
+    assert "Signature of this service: X-Webhook-Signature: HMAC-SHA256" in settings_page
+    assert "specification:" not in settings_page
+    assert "Signature of this service, Standard Webhooks with the secret, gone" in page
+    assert "Standard Webhooks with the secret" in code

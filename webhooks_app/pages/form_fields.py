@@ -129,7 +129,7 @@ def signature_choices(webhook: Webhook) -> list[tuple[str, str]]:
 
 def policy_choices(webhook: Webhook) -> list[tuple[str, str]]:
     """Return the retry policies on offer, the default first, and the one that the webhook uses."""
-    default = ("", _("Default (%(name)s)") % {"name": retry_policy().name})
+    default = ("", _("Default (%(name)s)") % {"name": label_of(retry_policy())})
     return [default, *_choices(offered_policies(), filter(None, [webhook.retry_policy]), known_policies())]
 
 
@@ -157,7 +157,19 @@ def _choices(offered: Iterable[str], own: Iterable[str], known: Mapping[str, Any
 def _label(name: str, choice: BaseSignature | BaseRetryPolicy | None) -> str:
     if choice is None:
         return _("%(name)s: no longer configured") % {"name": name}
-    return f"{name}: {gettext(choice.description)}" if choice.description else name
+    shown = label_of(choice)
+    return f"{shown}: {gettext(choice.description)}" if choice.description else shown
+
+
+def labels_of_signatures(webhook: Webhook) -> list[str]:
+    """Return what pages call the schemes of a webhook; a scheme that is no longer configured has only its name."""
+    known = known_signatures()
+    return [label_of(known[name]) if name in known else name for name in webhook.signatures]
+
+
+def label_of(choice: BaseSignature | BaseRetryPolicy) -> str:
+    """Return what pages call a scheme or a policy."""
+    return gettext(choice.label) if choice.label else choice.name
 
 
 CHOICES_OF_FIELDS = (

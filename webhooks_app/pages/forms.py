@@ -25,7 +25,7 @@ from ..models.webhook_secret import SECRET
 from ..operations import rotation
 from ..operations.actors import BaseActor
 from .display import change_of_url
-from .form_fields import NEW_PUBLIC_KEY, BoundedJSONField, ChoiceFields, without_reordering
+from .form_fields import NEW_PUBLIC_KEY, BoundedJSONField, ChoiceFields, label_of, without_reordering
 from .shown_once import new_submission
 
 NOT_SAVED = ("headers", "basic_auth", "basic_password", "removes_signatures")
@@ -333,8 +333,8 @@ class RotationForm(forms.Form):
 
 
 def _keys(webhook: Webhook) -> dict[str, str]:
-    """Return the names of the schemes that sign with each key of a webhook, by the scheme of the key."""
+    """Return the labels of the schemes that sign with each key of a webhook, by the scheme of the key."""
     users: dict[str, list[str]] = {}
     for scheme in webhook.schemes:
-        users.setdefault(scheme.key_scheme, []).append(scheme.name)
+        users.setdefault(scheme.key_scheme, []).append(label_of(scheme))
     return {key: ", ".join(names) for key, names in users.items()} or {SECRET: SECRET}

@@ -19,6 +19,7 @@ from ..operations.sending import send_test_event
 from ..owners import event_types_for
 from ..pages.actions import WEBHOOK
 from ..pages.explanation import waiting_for
+from ..pages.form_fields import label_of
 from ..pages.forms import RotationForm, TestEventForm
 from ..pages.handshake import latest_handshake
 from ..pages.shown_once import show_once, shown_by_first, take
@@ -161,7 +162,7 @@ class VerificationPage(AccountPage):
         return super().get_context_data(
             webhook=webhook,
             subject=webhook.url,
-            schemes=webhook.schemes,
+            schemes=[(label_of(each), each.signature_header) for each in webhook.schemes],
             samples=samples_for(webhook.schemes),
             sender=describe_sender(),
             **kwargs,

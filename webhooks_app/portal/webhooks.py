@@ -26,7 +26,7 @@ from ..operations.rights import REGISTER_WEBHOOK, UPDATE_WEBHOOK
 from ..owners import event_types_for
 from ..pages.display import delivery_rows
 from ..pages.explanation import why
-from ..pages.form_fields import SecretField
+from ..pages.form_fields import SecretField, labels_of_signatures
 from ..pages.forms import GroupedCheckboxes, WebhookOptions, as_form_error, event_type_choices
 from ..pages.handshake import latest_handshake
 from ..pages.health import in_short, sentences, why_paused
@@ -165,6 +165,7 @@ class WebhookPage(AccountPage):
             why_failed=why(attempts[-1]) if attempts else "",
             actions=buttons_of_webhook(self, webhook),
             filter=compact_json(webhook.filter),
+            signatures=labels_of_signatures(webhook),
             recent=recent,
             day=day.total,
             day_p95=day.total.response_times.percentile(0.95),
