@@ -140,18 +140,18 @@ def state_and_result(delivery: Delivery) -> str:
     return f"{state}: {result_in_words(delivery.last_result)}"
 
 
-COLOURS = {
-    Delivery.State.SUCCEEDED: "webhooks-good",
-    Delivery.State.GIVEN_UP: "webhooks-bad",
-    Delivery.State.PENDING: "webhooks-late",
-    Delivery.State.CANCELLED: "webhooks-open",
+TONES = {
+    Delivery.State.SUCCEEDED: "good",
+    Delivery.State.GIVEN_UP: "bad",
+    Delivery.State.PENDING: "late",
+    Delivery.State.CANCELLED: "open",
 }
-"""The class of each state. A new state has none."""
+"""The tone of each state, as that of a ``Standing``. A state of a later version is as one without a tone."""
 
 
 def coloured(state: str, text: Any) -> SafeString:
     """Return a text in the colour of a delivery's state."""
-    return format_html('<span class="webhooks-state {}">{}</span>', COLOURS.get(state, ""), text)  # type: ignore[call-overload]
+    return format_html('<span class="webhooks-state webhooks-{}">{}</span>', TONES.get(state, "open"), text)  # type: ignore[call-overload]
 
 
 def result_in_words(result: str) -> str:

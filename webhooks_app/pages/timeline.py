@@ -20,9 +20,10 @@ from ..models import Delivery, DeliveryAttempt, Event
 from ..models.delivery import DeliveryQuerySet
 from ..models.hold import SILENT, Hold, HoldReason, holds_of
 from ..protocol.ids import first_id_at, time_of
-from .display import LISTED, NO_VALUE, DeliveryUrl, grouped, result_in_words
+from .display import LISTED, NO_VALUE, TONES, DeliveryUrl, grouped, result_in_words
 from .explanation import ended_at, why_cancelled
-from .timeline_chart import TONES, Timeline, TimelineStep, after, lane_of, positions, ticks
+from .recipients import BEST_FIRST
+from .timeline_chart import Timeline, TimelineStep, after, lane_of, positions, ticks
 
 MAX_DELIVERIES_READ = 5000
 """Maximum number of deliveries that are read to choose the webhooks to show."""
@@ -37,8 +38,6 @@ MAX_NOTICED, MAX_CANDIDATES = 40, 2000
 """Maximum number of attempts whose notices are sought, and of deliveries that are examined for this."""
 
 State: TypeAlias = Delivery.State
-
-GRAVEST_FIRST = (State.GIVEN_UP, State.CANCELLED, State.PENDING, State.SUCCEEDED)
 
 
 class Read(NamedTuple):
@@ -106,11 +105,11 @@ def _recipients(read: Iterable[Read]) -> list[Recipient]:
     states: dict[str, State] = {}
     for pk, webhook_id, state in read:
         ids.setdefault(webhook_id, []).append(pk)
-        states[webhook_id] = max(states.get(webhook_id, State(state)), State(state), key=GRAVEST_FIRST.index)
+        states[webhook_id] = min(states.get(webhook_id, State(state)), State(state), key=BEST_FIRST.index)
     found = [
         Recipient(states[webhook_id], [each[0], *each[1:][1 - MAX_PER_LANE :]]) for webhook_id, each in ids.items()
     ]
-    return sorted(found, key=lambda recipient: GRAVEST_FIRST.index(recipient.state))
+    return sorted(found, key=lambda recipient: -BEST_FIRST.index(recipient.state))
 
 
 def _loaded(deliveries: DeliveryQuerySet, recipients: Sequence[Recipient]) -> list[tuple[Recipient, list[Delivery]]]:

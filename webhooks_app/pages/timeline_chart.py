@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 from django.utils.translation import gettext
 
 from ..models import Delivery
-from .display import in_time
+from .display import TONES, in_time
 
 WIDTH, LEFT, RIGHT, TOP, LANE_HEIGHT, AXIS = 720, 200, 680, 16, 36, 24
 LEAST_WIDTH = 4
@@ -22,8 +22,6 @@ MARK_ROOM, TICK_ROOM = 28, 70
 MAX_NAME = 24
 
 State: TypeAlias = Delivery.State
-
-TONES = {State.GIVEN_UP: "bad", State.CANCELLED: "open", State.PENDING: "late", State.SUCCEEDED: "good"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
