@@ -30,7 +30,7 @@ from ..models.maintenance import table_sizes
 from ..models.rollup import OUTCOMES
 from ..pages import charts
 from ..pages.display import moment
-from ..pages.health import disables_at
+from ..pages.outlook import disables_at
 from .owned import manages_all
 from .sidebar import PageAdmin
 

@@ -1,4 +1,4 @@
-"""Sentences about the health of a webhook, and its outlook: what happens next."""
+"""Sentences about the health of a webhook: what its receiver does now, and why. ``outlook`` says what happens next."""
 
 from __future__ import annotations
 
@@ -10,19 +10,16 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 
-from ..maintenance.health import Rule
 from ..maintenance.rollups.reading import Window
 from ..maintenance.rollups.recent import MISSED
 from ..models import AuditEntry, Delivery, DeliveryAttempt, Webhook, WebhookHealth
 from ..models.audit import Action
 from ..models.health import Thresholds
-from ..models.standing import MAX_WAITING, Health, Outlook, Standing, delay
+from ..models.standing import Health, Standing
 from .display import in_time, moment, result_in_words
+from .outlook import disables_at, recovery_in_words, what_waits, when_disabled
 
 NO_TIME = timedelta(0)
-
-SENT = (Standing.FAILING, Standing.PARTLY_FAILING, Standing.RETRYING)
-"""The states in which events that wait are sent at their next attempt."""
 
 MAX_LATEST = 10
 """Lost deliveries among which a page looks for what they have in common."""
@@ -32,13 +29,6 @@ def last_at(health: WebhookHealth) -> datetime | None:
     """Return the time of the last request whose result is known. Successes are recorded to the minute."""
     times = (health.last_success_at, health.last_given_up_at, health.refused_at)
     return max((at for at in times if at is not None), default=None)
-
-
-def disables_at(webhook: Webhook, health: WebhookHealth) -> datetime | None:
-    """Return the time when a webhook will be disabled unless a delivery succeeds; None if it will not be."""
-    rule = Rule.configured()
-    is_judged = webhook.status == Webhook.Status.ACTIVE and webhook.paused_at is None
-    return rule.disables_at(health) if is_judged and rule.is_enough(health) else None
 
 
 def failing_for(health: WebhookHealth) -> SafeString | str:
@@ -79,14 +69,14 @@ def sentences(webhook: Webhook, found: Health) -> list[SafeString | str]:
     said = list(_facts(webhook, found))
     if found.standing is Standing.PARTLY_FAILING:
         said += _in_common(webhook)
-    said += _what_waits(found)
+    said += what_waits(found)
     said += recovery_in_words(found)
     if health.given_up_since is not None:
         if found.failed_requests or found.standing is not Standing.FAILING:
             said.append(_given_up(health))
         if health.warned_at is not None:
             said.append(format_html(gettext("Account notified: {time}."), time=moment(health.warned_at)))
-        said.append(_outlook(webhook, health))
+        said.append(when_disabled(webhook, health))
     return said
 
 
@@ -197,61 +187,3 @@ def _why_held(webhook: Webhook) -> str:
             "Its limit of {limit} requests at a time holds back events: the oldest has been due since {time}."
         )
     return gettext("Its order holds back events: the oldest has been due since {time}.")
-
-
-def _what_waits(found: Health) -> Iterator[SafeString | str]:
-    outlook = found.outlook or Outlook()
-    number = outlook.waiting
-    if not number:
-        return
-    shown = f"{MAX_WAITING}+" if number > MAX_WAITING else str(number)
-    if found.standing not in SENT or outlook.next_attempt_at is None:
-        yield ngettext("%(number)s event waits.", "%(number)s events wait.", number) % {"number": shown}
-        return
-    text = ngettext(
-        "{number} event waits; the next attempt is {time}.", "{number} events wait; the next attempt is {time}.", number
-    )
-    yield format_html(text, number=shown, time=_when(outlook.next_attempt_at))
-    if outlook.given_up_at is not None:
-        given_up = gettext("If no request succeeds, the first of them is given up on {time}.")
-        yield format_html(given_up, time=moment(outlook.given_up_at))
-
-
-def recovery_in_words(found: Health) -> list[SafeString | str]:
-    """Return a sentence about the automatic recovery of a webhook, if one has begun."""
-    if found.recovery_held_by == "webhook":
-        return [gettext("Its automatic recovery is held back until events are sent to it again.")]
-    if found.recovery_held_by:
-        return [gettext("Its automatic recovery is held back: the replay of the missed events is paused or stopped.")]
-    if found.next_recovery_at is not None:
-        text = gettext("The next recovery attempt, with the oldest missed event, is {time}.")
-        return [format_html(text, time=_when(found.next_recovery_at))]
-    return []
-
-
-def _when(at: datetime) -> SafeString:
-    rest = at - timezone.now()
-    if rest > NO_TIME:
-        return moment(at, gettext("in %(time)s") % {"time": in_time(rest)})
-    return moment(at, gettext("delayed") if rest <= -delay() else gettext("now"))
-
-
-def _outlook(webhook: Webhook, health: WebhookHealth) -> SafeString | str:
-    rule = Rule.configured()
-    if webhook.status != Webhook.Status.ACTIVE:
-        return gettext("No events are sent until the webhook is active.")
-    if webhook.paused_at is not None:
-        return gettext("Automatic disabling is suspended while the webhook is paused.")
-    if not rule.disables:
-        return gettext("Automatic disabling is off.")
-    at = disables_at(webhook, health)
-    if at is not None and at <= timezone.now():
-        return gettext("Will be disabled shortly.")
-    if at is not None:
-        text = gettext("Will be disabled on {time} unless a delivery succeeds.")
-        return format_html(text, time=moment(at))
-    text = gettext(
-        "Will be disabled after %(after)s without success if at least %(number)d deliveries are given up over "
-        "%(span)s or more."
-    )
-    return text % {"after": in_time(rule.after), "number": rule.min_deliveries, "span": in_time(rule.min_span)}

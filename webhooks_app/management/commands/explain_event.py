@@ -9,7 +9,8 @@ from django.core.management.base import CommandError, CommandParser
 from ...models import Event
 from ...models.standing import Health, healths_of
 from ...pages.display import as_text
-from ...pages.health import in_short, recovery_in_words
+from ...pages.health import in_short
+from ...pages.outlook import recovery_in_words
 from ...routing.admission import is_routed
 from ...routing.report import Decision, decide
 from ..base import WebhooksCommand, printable
