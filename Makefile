@@ -29,7 +29,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Otherwise each of the tests' hundreds of processes would compile all of its imports.
 unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
-.PHONY: help demo run test test-all test-newer soak lint format types imports pictures docs bench build pins clean
+.PHONY: help demo run test test-all test-newer soak simulate lint format types imports pictures docs bench build pins clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +59,9 @@ test-newer: ## Run the quick tests on SQLite with a newer Python and Django 6.0,
 
 soak: $(INSTALLED) ## Inject faults at random and count (MINUTES=10 DATABASE=postgresql BROKER=redis SEED=… CHOICES=1)
 	@$(BIN)/python -m tests.faults.soak --minutes $(MINUTES) --database $(DATABASE) --broker $(BROKER) $(SEED:%=--seed %) $(if $(CHOICES),--choices)
+
+simulate: $(INSTALLED) ## Run simulated histories of workers with faults at every step (MINUTES=10 SEED=…: print one)
+	@$(BIN)/python -m tests.simulation --minutes $(MINUTES) $(SEED:%=--seed %)
 
 lint: $(INSTALLED) ## Check style, formatting and prose: ruff, django-upgrade, word-for-word translations
 	$(BIN)/ruff check

@@ -110,7 +110,7 @@ def plan_of(seed: int) -> Plan:
     for _ in range(random.choice((1, 2, 4))):  # bursts
         begin = random.random() * plan.end * 0.8
         for _ in range(random.choice((1, 3, 8, 20))):
-            at = begin + random.random() * random.choice((0.0, 0.1, 5.0))
+            at = min(plan.end, begin + random.random() * random.choice((0.0, 0.1, 5.0)))
             actions.append(Action(at, "emit", random.randrange(len(plan.webhooks)), random.random()))
     for _ in range(0 if random.random() < 0.4 else random.randrange(1, 6)):
         what = random.choice(USER_ACTIONS)

@@ -69,6 +69,7 @@ class Series:
     hastened_at: float = -1e9
     due_at: float = 0.0
     place: int = 0
+    first_claimed_at: float = 1e9
 
 
 class Referee:
@@ -152,7 +153,9 @@ class Referee:
         if earlier is None or series.hastened_at >= earlier.began_at:
             return
         ended_at = earlier.ended_at if earlier.ended_at is not None and earlier.reply is not None else earlier.began_at
-        if earlier.reply is not None and earlier.reply.error == "abandoned":
+        if series.results.get(claim.number - 1) == "worker_lost" or (
+            earlier.reply and earlier.reply.error == "abandoned"
+        ):
             ended_at = earlier.began_at
         delay = policy_of_delivery(entry.retry_policy).delay(claim.number - 1).total_seconds()
         if now < ended_at + delay - slack:
@@ -213,7 +216,8 @@ class Referee:
             if other.attempts and not series.attempts:
                 raise BrokenError("order", f"{entry.pk} begins before {other.entry.pk}, which began, is final")
             is_earlier = other.place < series.place
-            if is_earlier and other.queued_at < claimed_at - SLACK and not series.attempts:
+            # Its first claim, of which nobody may have heard, has moved it to the front of the group.
+            if is_earlier and other.queued_at < series.first_claimed_at - SLACK and not series.attempts:
                 raise BrokenError("order", f"{entry.pk} overtakes {other.entry.pk}")
 
     def _group(self, entry: Entry) -> tuple[str, str] | None:
@@ -336,7 +340,9 @@ class Referee:
         is_claimed = entry.claimed_at is not None
         if is_claimed is (entry.worker is None) or is_claimed is (entry.leased_until is None):
             raise BrokenError("claims", f"{entry.pk} is half claimed")
-        if not is_claimed and entry.due_at is not None:
+        if is_claimed:
+            series.first_claimed_at = min(series.first_claimed_at, self.loop.now)
+        elif entry.due_at is not None:
             series.due_at = max(series.queued_at, (entry.due_at - self.world.begin).total_seconds())
 
     def _judge_results(self, series: Series, delivery: Any) -> None:

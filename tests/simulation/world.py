@@ -637,6 +637,7 @@ class World(Surroundings):
                     self.loop.after(action.at, partial(self.act, action))
                 self.loop.run(plan.end)
                 self._heal()
+                self.loop.run(self.loop.now + 0.5)  # the last transactions end
                 bound = self.loop.now + self.referee.bound()
                 while self.store.entries and self.loop.now < bound:
                     self.loop.run(min(bound, self.loop.now + 0.5))
