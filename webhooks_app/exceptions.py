@@ -154,10 +154,13 @@ class InvalidBatchError(WebhooksError, ValueError):
 
 
 class InvalidEndpointError(WebhooksError, ValueError):
-    """The URL is not allowed as an endpoint; ``rule`` is the short name of the violated rule."""
+    """The URL is not allowed as an endpoint; ``rule`` is the short name of the violated rule.
 
-    def __init__(self, rule: str, message: str) -> None:
-        self.rule = rule
+    ``suggestion`` is the URL to use instead, or "" if there is no single one.
+    """
+
+    def __init__(self, rule: str, message: str, *, suggestion: str = "") -> None:
+        self.rule, self.suggestion = rule, suggestion
         super().__init__(message)
 
 

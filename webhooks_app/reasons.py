@@ -271,6 +271,9 @@ TEMPLATES: Mapping[str, str | Counted] = {
         "The URL contains the character %(character)s. Write international names in punycode and percent-encode every "
         "other character that is not printable ASCII."
     ),
+    "url_international": gettext_noop(
+        "The URL contains international characters. Use its form in ASCII instead: %(url)s"
+    ),
     "url_backslash": gettext_noop("The URL contains a backslash. Write / or, in a query, %%5C."),
     "url_fragment": gettext_noop("The URL has a fragment (#…), which is never sent. Remove it."),
     "url_http": gettext_noop("The URL begins with http://. Use https://, as plain http is not allowed."),

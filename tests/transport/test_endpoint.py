@@ -242,3 +242,56 @@ def test_any_text_is_either_refused_or_a_plain_url(url: str) -> None:
 def test_the_message_shows_invisible_characters() -> None:
     with pytest.raises(InvalidEndpointError, match=r"U\+00AD"):
         parse_endpoint("https://exam\u00adple.com/")
+
+
+OFFERED = {
+    "https://b\u00fccher.example/hook?x=\u00e4": "https://xn--bcher-kva.example/hook?x=%C3%A4",
+    "https://example.com/\u00fc%20": "https://example.com/%C3%BC%20",
+    "https://caf\u00e9.example:8443": "https://xn--caf-dma.example:8443",
+    "https://\u043c\u043e\u0441\u043a\u0432\u0430.\u0440\u0444/": "https://xn--80adxhks.xn--p1ai/",
+    "https://\u65e5\u672c\u8a9e.jp/": "https://xn--wgv71a119e.jp/",
+    "https://\ud55c\uad6d.kr/": "https://xn--3e0b707e.kr/",
+}
+"""International URLs, and the only ASCII form of each."""
+
+NOT_OFFERED = {
+    "mixed scripts": "https://\u0430pple.example/",
+    "Cyrillic that looks Latin": "https://\u0430\u0440\u0440\u04cf\u0435.example/",
+    "Greek that looks Latin": "https://\u03bf\u03ba.example/",
+    "dotless i": "https://\u0131nfo.example/",
+    "script g": "https://\u0261oogle.example/",
+    "sharp s": "https://stra\u00dfe.example/",
+    "final sigma": "https://\u03bf\u03b4\u03cc\u03c2.example/",
+    "joiner": "https://a\u200d\u00fc.example/",
+    "digits of another script": "https://\u0663\u0664.example/",
+    "upper case": "https://B\u00dccher.example/",
+    "not normalized": "https://cafe\u0301.example/",
+    "full-width letters": "https://\uff41\u00fc.example/",
+    "ideographic full stop": "https://b\u00fccher\u3002example/",
+    "soft hyphen": "https://exam\u00adple.com/",
+    "no-break space in the path": "https://example.com/\u00a0",
+    "lone surrogate": "https://example.com/\ud800",
+    "user name": "https://m\u00fc@example.com/",
+    "local name": "https://b\u00fccher.local/",
+    "forbidden port": "https://b\u00fccher.example:22/",
+    "fragment": "https://b\u00fccher.example/#a",
+    "http": "http://b\u00fccher.example/",
+}
+
+
+@pytest.mark.parametrize(("url", "ascii_form"), OFFERED.items(), ids=ascii)
+def test_the_only_form_of_an_international_url_is_offered_but_not_used(url: str, ascii_form: str) -> None:
+    with pytest.raises(InvalidEndpointError, match="its form in ASCII instead") as refused:
+        parse_endpoint(url)
+
+    assert (refused.value.rule, refused.value.suggestion) == ("characters", ascii_form)
+    assert ascii_form in str(refused.value)
+    assert parse_endpoint(ascii_form)
+
+
+@pytest.mark.parametrize("url", NOT_OFFERED.values(), ids=NOT_OFFERED)
+def test_no_form_is_offered_of_a_url_that_is_refused_or_can_be_mistaken(url: str) -> None:
+    with pytest.raises(InvalidEndpointError) as refused:
+        parse_endpoint(url)
+
+    assert refused.value.suggestion == ""

@@ -13,6 +13,7 @@ from ipaddress import AddressValueError, IPv4Address, IPv6Address, ip_network
 
 from ..exceptions import InvalidEndpointError
 from ..reasons import ReasonText
+from .international import ascii_form
 from .refused_addresses import Address, Network, refusal_of_address
 
 MAX_URL_LENGTH = 2048
@@ -90,7 +91,7 @@ def parse_endpoint(
     Raise ``InvalidEndpointError`` for any other URL. Names are not resolved. An address must not be in
     ``refused_networks``, nor in the table of refused addresses unless ``allowed_networks`` contains it.
     """
-    _check_characters(url)
+    _check_characters(url, allow_http, allowed_networks, refused_networks)
     match = _URL.fullmatch(url)
     if match is None:
         raise _refused("scheme", "url_incomplete")
@@ -106,9 +107,17 @@ def parse_endpoint(
     return Endpoint(scheme=scheme, host=str(address or host), port=port, target=target, address=address)
 
 
-def _check_characters(url: str) -> None:
+def _check_characters(
+    url: str, allow_http: bool, allowed_networks: Sequence[Network], refused_networks: Sequence[Network]
+) -> None:
     if len(url) > MAX_URL_LENGTH:
         raise _refused("length", "url_too_long", number=str(len(url)), limit=str(MAX_URL_LENGTH))
+    if offered := ascii_form(url):
+        # The form is offered only if it is allowed; otherwise the error is about that.
+        parse_endpoint(
+            offered, allow_http=allow_http, allowed_networks=allowed_networks, refused_networks=refused_networks
+        )
+        raise InvalidEndpointError("characters", ReasonText("url_international", url=offered), suggestion=offered)
     for character in url:
         if not "!" <= character <= "~":
             raise _refused("characters", "url_character", character=f"U+{ord(character):04X}")
