@@ -17,6 +17,7 @@ from ..event_types import EventTypeRegistry
 from ..exceptions import UnknownEventTypeError
 from ..models.webhook_secret import default_signatures
 from ..owners import event_types_for, public_event_types
+from ..pages.schema import fields_of
 from ..pages.verification import samples_for
 from .base import AccountPage, SafePage
 
@@ -61,6 +62,7 @@ class TypeWithSchema(SafePage):
             title=event_type.name,
             event_type=event_type,
             example=json.dumps(event_type.example, indent=2, ensure_ascii=False),
+            fields=fields_of(event_type.json_schema(), event_type.example),
             schema=json.dumps(event_type.json_schema(), indent=2, ensure_ascii=False),
             samples=samples_for(known_signatures()[name] for name in default_signatures()),
             **kwargs,
