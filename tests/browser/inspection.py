@@ -41,6 +41,8 @@ class Look:
     language: str = "en"
     axe_rules: Sequence[str] = ()
     """The rules to check; empty for all."""
+    measures_targets: bool = False
+    """Whether links and buttons must have 24 pixels, or room around them. The filters of Django's admin have not."""
 
 
 LOOKS = (
@@ -149,6 +151,7 @@ def overflow(page: Page, *, narrow: int = NARROW) -> list[str]:
 
 def _grave(page: Page, look: Look) -> Iterator[str]:
     options = {"resultTypes": ["violations"], **({"runOnly": list(look.axe_rules)} if look.axe_rules else {})}
+    options |= {"rules": {"target-size": {"enabled": True}}} if look.measures_targets else {}
     for violation in Axe().run(page, options=options).response["violations"]:
         nodes = [" ".join(map(str, node["target"])) for node in violation["nodes"]]
         ours = [node for node in nodes if not any(violation["id"] == rule and part in node for rule, part in OF_THEMES)]
@@ -197,10 +200,17 @@ FAINT = """
         const classes = [element.parentElement, element].map(each => each.getAttribute("class") ?? "").join(" ");
         found.add(`${element.tagName} of the classes "${classes.trim()}" has a contrast of ${shown.toFixed(2)}`);
     }
+    const field = ":is(input:not([type=hidden], [type=checkbox], [type=radio]), select, textarea)";
+    for (const element of document.querySelectorAll(`.webhooks-portal ${field}`)) {
+        const ground = behind(element.parentElement), border = getComputedStyle(element).borderTopColor;
+        const shades = [light(painted(ground)), light(painted([...ground, border]))];
+        const shown = (Math.max(...shades) + 0.05) / (Math.min(...shades) + 0.05);
+        if (shown < 3) found.add(`the border of ${element.name} has a contrast of ${shown.toFixed(2)}`);
+    }
     return [...found];
 }
 """
-"""Text and shapes of charts that cannot be told from what is behind them, by the WCAG (1.4.3 and 1.4.11).
+"""Borders of fields, text, and shapes of charts that are too faint by the WCAG (1.4.3 and 1.4.11).
 
 Lines of the grid and empty cells only have to be visible."""
 

@@ -262,6 +262,8 @@ def test_customers_are_offered_what_the_table_permits_and_told_why_not(
         return
     row = make(state, amina.user)
     shown = words(amina.get(PAGES[id(offers)], *([] if offers is API_KEY else [row.pk])))
+    if offers is WEBHOOK:  # whose page has sections
+        shown += words(amina.get("webhook-settings", row.pk)) + words(amina.get("deliveries", webhook_id=row.pk))
 
     for name, offer in offers.items():
         if offers is API_KEY and name == "delete":

@@ -12,13 +12,14 @@ from django.test import Client
 from django.utils import timezone
 from django.utils.html import escape
 
-from tests.support.reading import named
+from tests.support.reading import named, parsed
 from webhooks_app import emit
 from webhooks_app.maintenance.jobs import fold_tallies
 from webhooks_app.models import AuditEntry, Delivery, QueueEntry, Webhook, WebhookHealth
 from webhooks_app.models.audit import Via
 from webhooks_app.models.lane import QueueLane
 from webhooks_app.models.standing import health_of
+from webhooks_app.operations.sending import send_test_event
 from webhooks_app.pages.display import moment
 from webhooks_app.testing import Webhooks
 
@@ -116,6 +117,17 @@ def test_a_refused_url_is_explained_on_the_form(amina: Customer) -> None:
     assert "10.0.0.1" in text(refused)
     (error,) = refused.context["form"].errors.as_data()["url"]
     assert error.code == "address"
+    assert not Webhook.objects.filter(description="Archive").exists()
+
+
+def test_the_ascii_form_of_an_international_url_is_offered_as_a_button(amina: Customer) -> None:
+    form, offered = {**NEW, "url": "http://bücher.example/ä"}, "http://xn--bcher-kva.example/%C3%A4"
+
+    refused = amina.post("webhook-new", **form)
+    entered = amina.post("webhook-new", **form, use_url=offered)
+
+    assert f'name="use_url" value="{offered}"' in text(refused)
+    assert f'name="url" value="{offered}"' in text(entered)
     assert not Webhook.objects.filter(description="Archive").exists()
 
 
@@ -276,13 +288,13 @@ def test_a_prepared_secret_signs_after_its_activation(amina: Customer) -> None:
     new = prepared.prepared_key("native").key
     assert prepared.secret == before
     assert new in shown
-    page = text(amina.get("webhook", prepared.pk))
+    page = text(amina.get("webhook-settings", prepared.pk))
     assert all(words in page for words in ("New secret is activated", "Activate the new secret", "Withdraw"))
 
     assert "Activated the new secret." in text(amina.post("webhook-action", prepared.pk, "activate-secret"))
     active = Webhook.objects.get(pk=prepared.pk)
     assert (active.secret, active.previous_key("native").key) == (new, before)
-    assert "Withdraw" not in text(amina.get("webhook", prepared.pk))
+    assert "Withdraw" not in text(amina.get("webhook-settings", prepared.pk))
 
 
 def test_a_prepared_secret_is_withdrawn(amina: Customer) -> None:
@@ -361,6 +373,58 @@ def test_test_data_that_does_not_fit_is_refused(amina: Customer) -> None:
 
     assert answer.context["form"].errors["event_data"]
     assert not Delivery.objects.filter(kind="test").exists()
+
+
+def test_the_remedy_of_a_failing_webhook_sends_what_it_missed(amina: Customer) -> None:
+    since = timezone.now() - timedelta(minutes=10)
+    WebhookHealth.objects.create(
+        webhook=amina.webhook, failing_since=since, given_up_since=since, last_given_up_at=since, given_up_count=1
+    )
+    head = named(text(amina.get("webhook", amina.webhook.pk)), "State")
+    button = head.find("a", string="Send 1 missed event")
+
+    assert button is not None
+    assert "Last failure: " in head.text
+    question = amina.client.get(button["href"])
+    answer = amina.client.post(button["href"], follow=True)
+    assert "1 event was missed." in text(question)
+    assert answer.context["replay"].webhook == amina.webhook
+
+
+def test_the_state_stands_on_every_section_of_a_webhook(amina: Customer) -> None:
+    first = text(amina.get("webhook", amina.webhook.pk))
+    sections = [link["href"] for link in named(first, "Sections").find_all("a")]
+
+    heads = [named(text(amina.client.get(section)), "State").h1.text for section in sections]
+
+    assert heads == ["Webhook"] * 4
+
+
+def test_errors_are_summed_up_where_the_focus_is(amina: Customer) -> None:
+    page = parsed(text(amina.post("webhook-settings", amina.webhook.pk, **settings_of(amina.webhook, filter="{"))))
+
+    summary = page.find(attrs={"role": "alert"})
+    assert summary.has_attr("autofocus")
+    assert summary.find("a")["href"] == "#id_filter"
+    assert [part["id"] for part in page.find_all("details") if part.has_attr("open")] == ["what"]
+
+
+@pytest.mark.parametrize(
+    ("status", "is_tested", "done"),
+    [(None, False, 0), ("pending", False, 1), ("active", False, 2), ("active", True, None)],
+)
+def test_the_steps_of_a_first_visit_tick_themselves_off(status: str | None, is_tested: bool, done: int | None) -> None:
+    owner, client = get_user_model().objects.create_user("clara"), Client()
+    client.force_login(owner)
+    if status:
+        webhook = make_webhook(owner, status=status)
+    if is_tested:
+        send_test_event(webhook, EVENT_TYPE)
+        end_deliveries(Delivery.objects.filter(kind="test"), state="succeeded")
+
+    page = text(client.get(f"/webhooks/{owner.pk}/"))
+
+    assert ("Send a test event" in page, page.count("(done)")) == ((True, done) if done is not None else (False, 0))
 
 
 def test_tests_are_limited(amina: Customer, settings: Any) -> None:

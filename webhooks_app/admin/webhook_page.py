@@ -8,23 +8,21 @@ from typing import Any, NamedTuple
 from django import forms
 from django.http import HttpRequest
 from django.urls import reverse
-from django.utils.text import Truncator
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..event_types import EventTypeRegistry, registry
 from ..maintenance.rollups import reading
-from ..models import Delivery, Webhook, WebhookHealth
-from ..models.fields import translated
-from ..models.standing import Standing, health_of
+from ..models import Delivery, Webhook
 from ..models.status import REQUESTED
 from ..owners import event_types_for
-from ..pages import charts, health
+from ..pages import charts
 from ..pages.charts import window_of, windows
-from ..pages.display import MAX_URL, breakable, delivery_rows, moment, until_verified
+from ..pages.display import delivery_rows
 from ..pages.form_fields import SecretField
 from ..pages.forms import WebhookOptions
 from ..pages.handshake import latest_handshake
+from ..pages.webhook_card import Fact, Section, card_of
 from .display import deliveries_url, delivery_urls, shows_deliveries
 from .owned import as_shown
 from .owner_fields import Audience, AudienceForm
@@ -51,20 +49,6 @@ class Subscribed(NamedTuple):
     url: str
 
 
-class Section(NamedTuple):
-    """A link to a section of the page."""
-
-    label: Any
-    url: str
-    is_current: bool
-
-
-class Fact(NamedTuple):
-    label: Any
-    value: Any
-    url: str = ""
-
-
 def section_of(request: HttpRequest) -> str:
     """Return the section to show. A form with errors, and every other POST, belongs to the settings."""
     if request.method == "POST":
@@ -82,27 +66,11 @@ def sections(request: HttpRequest) -> list[Section]:
 
 
 def head(request: HttpRequest, webhook: Webhook, facts: list[Fact], *, site: str) -> Context:
-    """Return the state of a webhook with its reason, its URL and its latest results."""
-    found = WebhookHealth.of(webhook) or WebhookHealth(webhook=webhook)
-    judged, activates_at = health_of(webhook), webhook.secret_activates_at
-    failures = deliveries_url(site=site, webhook_id=webhook.pk, state=Delivery.State.GIVEN_UP)
-    results = [
-        Fact(_("Last success"), found.last_success_at and moment(found.last_success_at)),
-        Fact(
-            _("Last given up"),
-            found.last_given_up_at and moment(found.last_given_up_at),
-            url=failures if shows_deliveries(request) else "",
-        ),
-        Fact(_("New secret is activated"), activates_at and moment(activates_at)),
-    ]
-    return {
-        "standing": judged.standing,
-        "until_verified": until_verified(webhook),
-        "shown_url": breakable(Truncator(webhook.url).chars(MAX_URL)),
-        "status_reason": translated(webhook.status_reason) or health.why_paused(webhook),
-        "health_sentences": [] if judged.standing is Standing.HEALTHY else health.sentences(webhook, judged),
-        "facts": [fact for fact in (*results, *facts) if fact.value],
-    }
+    """Return the card of a webhook, with facts of the console. Some need the permission to view deliveries."""
+    rows = as_shown(request, webhook.deliveries.all())
+    deliveries = rows.with_related() if shows_deliveries(request) else None
+    card = card_of(webhook, deliveries, url=delivery_urls(site), listed=partial(deliveries_url, site=site))
+    return {**card, "facts": [*card["facts"], *(fact for fact in facts if fact.value)]}
 
 
 def recent(request: HttpRequest, webhook: Webhook, *, site: str, part: str = "recent") -> Context:

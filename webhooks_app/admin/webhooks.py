@@ -28,9 +28,10 @@ from ..operations.registration import create_webhook, update_webhook
 from ..operations.rights import REGISTER_WEBHOOK
 from ..pages.display import MAX_URL, breakable, moment, state_of, state_of_key, until_verified
 from ..pages.lists import WEBHOOKS
+from ..pages.webhook_card import Fact, Remedy
 from ..reasons import code_of
 from . import webhook_page
-from .actions import MAX_CRUMB
+from .actions import MAX_CRUMB, Button
 from .display import column, shows_deliveries, time_column
 from .event_types import EventTypePages
 from .export import ExportingAdmin, shown_account_of
@@ -43,7 +44,7 @@ from .search import SearchPage
 from .sidebar import EventTypes, Operations, PageAdmin, Receivers
 from .webhook_actions import WebhookActions
 from .webhook_health import HealthColumns, known_health
-from .webhook_page import Fact, WebhookForm
+from .webhook_page import WebhookForm
 
 PAGES: Mapping[Any, type[PageAdmin]] = {
     Receivers: ReceiversPage,
@@ -240,9 +241,12 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookActions, Expo
                 "section": section,
                 "sections": webhook_page.sections(request),
                 **self._content(request, webhook, section),  # may read the status again
-                **webhook_page.head(request, webhook, self._facts(request, webhook), site=self.admin_site.name),
+                **self._head(request, webhook),
             }
-        return super().render_change_form(request, context, *args, **kwargs)
+        answer = super().render_change_form(request, context, *args, **kwargs)
+        in_head = {button.url for button in context.get("remedies", ())}
+        context["page_actions"] = [button for button in context["page_actions"] if button.url not in in_head]
+        return answer
 
     def crumb_of(self, item: Webhook) -> str:
         return item.url
@@ -274,6 +278,16 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookActions, Expo
             webhook.refresh_from_db(fields=["status"])  # verified since the webhook was read
         return {**found, **self.missed(request, webhook)}
 
+    def _head(self, request: HttpRequest, webhook: Webhook) -> dict[str, Any]:
+        head = webhook_page.head(request, webhook, self._facts(request, webhook), site=self.admin_site.name)
+        return {**head, "remedies": self._remedies(request, webhook, head["remedy"])}
+
+    def _remedies(self, request: HttpRequest, webhook: Webhook, remedy: Remedy) -> list[Button]:
+        """Return the button of the remedy, and that of a test event."""
+        may = self.may_run(request, remedy.action, webhook) and self.table[remedy.action].is_for(webhook)
+        first = [Button(self.page_url(webhook, "act", remedy.action), remedy.label)] if may else []
+        return first + self.buttons(request, webhook, among=("send_test",) if remedy.action != "send_test" else ())
+
     def _facts(self, request: HttpRequest, webhook: Webhook) -> list[Fact]:
         """Return facts for the head of the page."""
         names = list(without_names(request, ["owner_name"]))
@@ -299,8 +313,7 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookActions, Expo
 
     def _part(self, request: HttpRequest, part: str, webhook: Webhook, context: dict[str, Any]) -> TemplateResponse:
         """Return a part of the page with the head, so that both are of one moment."""
-        head = webhook_page.head(request, webhook, self._facts(request, webhook), site=self.admin_site.name)
-        context |= {"webhook": webhook, "with_head": True, **head}
+        context |= {"webhook": webhook, "with_head": True, **self._head(request, webhook)}
         return TemplateResponse(request, f"admin/webhooks_app/webhook/{part}.html", context)
 
     def overview_view(self, request: HttpRequest) -> TemplateResponse:
@@ -318,6 +331,10 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookActions, Expo
         try:
             check_endpoint(request.POST.get("url", ""))
         except InvalidEndpointError as error:
-            return HttpResponse(format_html('<span class="webhooks-bad">{}</span>', translated(str(error))))
+            shown = format_html('<span class="webhooks-bad">{}</span>', translated(str(error)))
+            if url := error.suggestion:
+                button = ' <button type="button" class="button" data-url="{}">{}</button>'
+                shown += format_html(button, url, gettext("Use %(url)s") % {"url": url})
+            return HttpResponse(shown)
         allowed = gettext("This URL is allowed. It is verified after you save it.")
         return HttpResponse(format_html('<span class="webhooks-good">{}</span>', allowed))

@@ -15,9 +15,9 @@ from django.utils.html import format_html
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from ..conf import known_signatures, settings
+from ..conf import check_endpoint, known_signatures, settings
 from ..event_types import EventTypeRegistry, registry
-from ..exceptions import InvalidEventDataError, WebhooksError
+from ..exceptions import InvalidEndpointError, InvalidEventDataError, WebhooksError
 from ..models import Webhook
 from ..models.fields import translated
 from ..models.limits import MAX_SECRET_OVERLAP
@@ -109,7 +109,22 @@ class CodeArea(forms.Textarea):
         return "" if value == "null" else super().format_value(value)
 
 
-class WebhookOptions(ChoiceFields, RefusableForm):
+class UrlForm(forms.Form):
+    """Mixin for forms with the URL of a webhook, which offer the ASCII form of an international one."""
+
+    @property
+    def offered_url(self) -> str:
+        """The URL to use instead of the refused one, or ""."""
+        if not self["url"].errors:
+            return ""
+        try:
+            check_endpoint(str(self["url"].value()))
+        except InvalidEndpointError as error:
+            return error.suggestion
+        return ""
+
+
+class WebhookOptions(UrlForm, ChoiceFields, RefusableForm):
     """Base of the forms of a webhook, with its event types and options."""
 
     event_types = forms.MultipleChoiceField(label=_("Event types"), widget=GroupedCheckboxes)

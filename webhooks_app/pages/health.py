@@ -98,6 +98,8 @@ def _facts(webhook: Webhook, found: Health) -> Iterator[SafeString | str]:
         yield format_html(gettext("Paused since {since}."), since=moment(found.since))
     elif found.standing is Standing.HEALTHY and (at := last_at(health)):
         yield format_html(gettext("Last delivery: {time}."), time=moment(at))
+    elif found.standing is Standing.UNVERIFIED:
+        yield gettext("Events are sent to it once its URL has returned a challenge.")
     elif found.standing is Standing.UNUSED:
         yield gettext("Nothing has been sent to it yet, except tests and verifications.")
 
@@ -128,9 +130,9 @@ def _failed_requests(health: WebhookHealth, found: Health) -> SafeString:
 
 
 def _given_up(health: WebhookHealth) -> SafeString:
-    number = health.given_up_count
+    number, since = health.given_up_count, health.given_up_since or health.failing_since
     text = ngettext("{number} event was given up since {time}.", "{number} events were given up since {time}.", number)
-    return format_html(text, number=number, time=moment(health.given_up_since) if health.given_up_since else "")
+    return format_html(text, number=number, time=moment(since) if since else "")
 
 
 def _partly(health: WebhookHealth) -> Iterator[str]:

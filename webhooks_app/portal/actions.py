@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from django import forms
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
-from django.utils.translation import gettext_lazy as _
 
 from ..models import ApiKey, Replay, Webhook
-from ..operations.rights import UPDATE_WEBHOOK, VIEW_DELIVERIES, VIEW_WEBHOOKS
-from ..pages.actions import API_KEY, REPLAY, WEBHOOK, Offer
+from ..operations.rights import VIEW_DELIVERIES
+from ..pages.actions import API_KEY, OFFER_OF_MISSED, REPLAY, WEBHOOK, Offer
 from ..pages.confirmations import ReasonForm
+from ..pages.webhook_card import Remedy
 from .base import AccountPage, BaseFormView, redirect
 
 __all__ = ["ActionPage", "ReplayStepPage", "RevocationPage", "WebhookActionPage"]
@@ -21,8 +21,20 @@ __all__ = ["ActionPage", "ReplayStepPage", "RevocationPage", "WebhookActionPage"
 FORMS = {"send_test": "webhook-test", "rotate_secret": "webhook-rotate", "replay_missed": "replay-new"}
 """The actions with a form of their own, and its page."""
 
-ACTIONS = {name.replace("_", "-"): offer for name, offer in WEBHOOK.items() if name not in FORMS}
+OFFERS: Mapping[str, Offer] = {**WEBHOOK, "send_missed": OFFER_OF_MISSED}
+
+ACTIONS = {name.replace("_", "-"): offer for name, offer in OFFERS.items() if name not in FORMS}
 """The other actions on a webhook, by their part of the URL."""
+
+PLACES: Mapping[str, Sequence[str]] = {
+    "deliveries": ("replay_missed",),
+    "where": ("verify",),
+    "what": (),
+    "how": ("pause", "resume"),
+    "security": ("rotate_secret", "activate_secret", "withdraw_secret", "revoke_previous_secret"),
+    "end": ("enable", "disable", "delete"),
+}
+"""The buttons of each part of a webhook's page. The head has those of ``remedies``."""
 
 
 class Button(NamedTuple):
@@ -38,17 +50,24 @@ def buttons_of(page: AccountPage, offers: Mapping[str, Offer], row: Any, url: Ca
             yield Button(offer.label, url(name), offer.is_destructive)
 
 
-def buttons_of_webhook(page: AccountPage, webhook: Webhook) -> list[Button]:
-    """Return the buttons of a webhook's page: those of the forms, then those of the other actions."""
-    with_form = {name: WEBHOOK[name] for name in FORMS}
-    settings = Button(_("Settings"), page.url("webhook-settings", webhook.pk))
-    code = Button(_("Verification code"), page.url("webhook-code", webhook.pk))
-    return [
-        *buttons_of(page, with_form, webhook, lambda name: page.url(FORMS[name], webhook.pk)),
-        *([settings] if page.may(UPDATE_WEBHOOK) else []),
-        *([code] if page.may(VIEW_WEBHOOKS) else []),
-        *buttons_of(page, ACTIONS, webhook, lambda name: page.url("webhook-action", webhook.pk, name)),
-    ]
+def buttons_at(page: AccountPage, webhook: Webhook, place: str) -> list[Button]:
+    """Return the buttons of a part of a webhook's page."""
+    offers = {name: OFFERS[name] for name in PLACES[place]}
+    return list(buttons_of(page, offers, webhook, lambda name: url_of_action(page, webhook, name)))
+
+
+def url_of_action(page: AccountPage, webhook: Webhook, name: str) -> str:
+    if name in FORMS:
+        return page.url(FORMS[name], webhook.pk)
+    return page.url("webhook-action", webhook.pk, name.replace("_", "-"))
+
+
+def remedies(page: AccountPage, webhook: Webhook, remedy: Remedy) -> list[Button]:
+    """Return the button of the remedy, and that of a test event."""
+    labels = {"send_test": OFFERS["send_test"].label, remedy.action: remedy.label}
+    offers = {name: OFFERS[name] for name in dict.fromkeys((remedy.action, "send_test"))}
+    found = buttons_of(page, offers, webhook, lambda name: name)
+    return [Button(labels[button.url], url_of_action(page, webhook, button.url)) for button in found]
 
 
 class ActionPage(AccountPage, BaseFormView):
@@ -72,6 +91,10 @@ class ActionPage(AccountPage, BaseFormView):
     def back_url(self, row: Any) -> str:
         """Return the URL of the page with the button."""
         raise NotImplementedError
+
+    def next_url(self, row: Any, result: Any) -> str:
+        """Return the URL of the page to show after the action, with the result of its operation."""
+        return self.back_url(row)
 
     def found(self) -> tuple[Any, Offer]:
         """Return the row and the action. Raise Http404, and AccessDeniedError without the right."""
@@ -109,8 +132,7 @@ class ActionPage(AccountPage, BaseFormView):
 
     def form_valid(self, form: Any) -> HttpResponse:
         row, offer = self.found()
-        self.perform(offer, row, **form.cleaned_data)
-        return redirect(self.back_url(row))
+        return redirect(self.next_url(row, self.perform(offer, row, **form.cleaned_data)))
 
 
 class WebhookActionPage(ActionPage):
@@ -127,6 +149,9 @@ class WebhookActionPage(ActionPage):
 
     def back_url(self, row: Webhook) -> str:
         return self.url("webhooks") if row.is_deleted else self.url("webhook", row.pk)
+
+    def next_url(self, row: Webhook, result: Any) -> str:
+        return self.url("replay", result.pk) if isinstance(result, Replay) else self.back_url(row)
 
 
 class ReplayStepPage(ActionPage):

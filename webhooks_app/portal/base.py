@@ -284,7 +284,8 @@ class AccountPage(SafePage):
         except REFUSALS as error:
             messages.error(self.request, " ".join(as_form_error(error).messages), fail_silently=True)
             return None
-        messages.success(self.request, str(offer.done), fail_silently=True)
+        if offer.done:
+            messages.success(self.request, str(offer.done), fail_silently=True)
         return result
 
 
@@ -344,14 +345,18 @@ class FormPage(AccountPage, BaseFormView):
         raise NotImplementedError
 
 
-class WebhookFormPage(FormPage):
-    """A page with a form about one webhook."""
+class OfWebhook(AccountPage):
+    """A page about one webhook."""
 
     section = "webhooks"
 
     @cached_property
     def webhook(self) -> Webhook:
         return self.find_webhook()
+
+
+class WebhookFormPage(OfWebhook, FormPage):
+    """A page with a form about one webhook."""
 
     @property
     def cancel_url(self) -> str:

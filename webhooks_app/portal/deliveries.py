@@ -19,9 +19,10 @@ from ..pages.lists import DELIVERIES, EVENTS
 from ..pages.recipients import recipients_of
 from ..pages.timeline import by_id, deliveries_read, timeline_of
 from ..routing.report import decide
-from .actions import buttons_of
+from .actions import buttons_at, buttons_of
 from .base import AccountPage, ListPage, redirect
 from .webhook_actions import attempts_of
+from .webhooks import card
 
 __all__ = ["DeliveryListPage", "DeliveryPage", "EventListPage", "EventPage"]
 
@@ -46,6 +47,17 @@ class DeliveryListPage(ListPage):
         chosen = rows.filter(pk=self.request.GET.get("webhook_id"))
         webhooks = {**dict(rows[:MAX_CHOICES]), **dict(chosen)}
         return {**super().offers(), "webhook_id": [(pk, url[:60]) for pk, url in webhooks.items()]}
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        """Show the deliveries of one webhook as a section of its page."""
+        asked = self.request.GET.get("webhook_id", "")
+        own = Webhook.objects.existing().owned_by(self.owner).select_related("health", "lane")
+        if (webhook := own.filter(pk=asked).first() if asked else None) is None:
+            return super().get_context_data(**kwargs)
+        actions = buttons_at(self, webhook, "deliveries")
+        return super().get_context_data(
+            **{"section": "webhooks", "actions": actions, **card(self, webhook, "deliveries"), **kwargs}
+        )
 
     def rows(self) -> Any:
         return Delivery.objects.for_owner().owned_by(self.owner).with_related()

@@ -20,6 +20,7 @@ from ..pages.display import percent
 from ..pages.health import in_short
 from ..pages.verdict import attention_in, verdict_of
 from .base import AccountPage, SafePage, redirect
+from .first_visit import first_visit
 
 __all__ = ["AccountsPage", "OverviewPage"]
 
@@ -64,6 +65,7 @@ class OverviewPage(AccountPage):
         return super().get_context_data(
             verdict=verdict_of(attention, day),
             number=attention.number,
+            first_visit=first_visit(self, newest.select_related("health")) if attention.number < 2 else [],
             is_whole=attention.is_whole,
             day=day,
             success=percent(day.succeeded, day.finished) if day.finished else "",

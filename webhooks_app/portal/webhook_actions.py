@@ -27,7 +27,7 @@ from ..pages.transcript import transcript
 from ..pages.verification import command_for_python, receiver_for, samples_for
 from ..transport.endpoint import ANYWHERE, parse_endpoint
 from .base import AccountPage, WebhookFormPage, redirect
-from .webhooks import shown_deliveries
+from .webhooks import WebhookTab, shown_deliveries
 
 __all__ = ["RotationPage", "SecretPage", "TestEventPage", "VerificationPage"]
 
@@ -150,20 +150,17 @@ def _receivers(webhook: Webhook, secret: str) -> dict[str, str]:
     }
 
 
-class VerificationPage(AccountPage):
+class VerificationPage(WebhookTab):
     """Code that verifies the signatures of a webhook's requests."""
 
     template_name = "webhooks_app/portal/verification.html"
-    section = "webhooks"
-    title = _("Verification code")
+    tab = "code"
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        webhook = self.find_webhook()
+        schemes = self.webhook.schemes
         return super().get_context_data(
-            webhook=webhook,
-            subject=webhook.url,
-            schemes=[(label_of(each), each.signature_header) for each in webhook.schemes],
-            samples=samples_for(webhook.schemes),
+            schemes=[(label_of(each), each.signature_header) for each in schemes],
+            samples=samples_for(schemes),
             sender=describe_sender(),
             **kwargs,
         )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
 from django import forms
 from django.contrib import messages
@@ -19,32 +21,30 @@ from ..models import Delivery, Replay, Webhook
 from ..models.delivery import DeliveryQuerySet
 from ..models.fields import compact_json
 from ..models.keyset import Page
-from ..models.standing import Health, Standing, health_of, healths_of
+from ..models.standing import healths_of
 from ..models.webhook import check_url
 from ..operations.registration import register_webhook, update_webhook
 from ..operations.rights import REGISTER_WEBHOOK, UPDATE_WEBHOOK
 from ..owners import event_types_for
-from ..pages.display import delivery_rows
-from ..pages.explanation import why
+from ..pages import charts
+from ..pages.display import delivery_rows, moment
 from ..pages.form_fields import SecretField, labels_of_signatures
-from ..pages.forms import GroupedCheckboxes, WebhookOptions, as_form_error, event_type_choices
+from ..pages.forms import GroupedCheckboxes, UrlForm, WebhookOptions, as_form_error, event_type_choices
 from ..pages.handshake import latest_handshake
-from ..pages.health import in_short, sentences, why_paused
+from ..pages.health import in_short
 from ..pages.lists import WEBHOOKS
 from ..pages.shown_once import new_submission, show_once, shown_by_first
+from ..pages.webhook_card import Fact, Section, card_of
 from ..routing.preview import preview_filter
-from .actions import buttons_of_webhook
-from .base import AccountPage, FormPage, ListPage, WebhookFormPage, add_errors, redirect
+from .actions import buttons_at, remedies
+from .base import AccountPage, FormPage, ListPage, OfWebhook, WebhookFormPage, add_errors, redirect
 
 __all__ = ["NewWebhookPage", "SettingsPage", "WebhookListPage", "WebhookPage"]
 
 RECENT = 10
 
-FAILS = (Standing.FAILING, Standing.PARTLY_FAILING, Standing.RETRYING)
-"""The states of which the page shows the last failure."""
 
-
-class NewWebhookForm(forms.Form):
+class NewWebhookForm(UrlForm):
     url = forms.CharField(
         label=_("URL"),
         max_length=2048,
@@ -84,16 +84,56 @@ class NewWebhookForm(forms.Form):
         return {**given, "secret": self.cleaned_data["secret"] or None}
 
 
-class SettingsForm(WebhookOptions):
-    field_order = (
-        *("url", "event_types", "description", "filter", "retry_policy", "accepted_statuses", "order"),
-        *("recovery", "retry_notices", "max_in_flight", "rate_limit", "signatures", "removes_signatures"),
-    )
+class Part(NamedTuple):
+    """Settings that are shown together."""
 
+    name: str
+    label: Any
+    value: str
+    """Their values in short."""
+    fields: list[forms.BoundField]
+
+    @property
+    def is_open(self) -> bool:
+        return any(field.errors for field in self.fields)
+
+
+PARTS: Mapping[str, tuple[Any, Sequence[str]]] = {
+    "where": (_("Where"), ("url", "description")),
+    "what": (_("What"), ("event_types", "filter")),
+    "how": (
+        _("How"),
+        (
+            *("retry_policy", "accepted_statuses", "order", "recovery", "retry_notices"),
+            *("max_in_flight", "rate_limit"),
+        ),
+    ),
+    "security": (
+        _("Security"),
+        ("signatures", "removes_signatures", "headers", "basic_auth", "basic_password"),
+    ),
+}
+"""The sections of the settings with their fields."""
+
+
+class SettingsForm(WebhookOptions):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["max_in_flight"].help_text = _("Maximum number of requests at a time. Empty for the default.")
+        self.fields["rate_limit"].help_text = _("At most this many, retries included. Empty for no limit.")
         self.offer_types(event_types_for(self.instance.owner))
+        self._values = {  # the form changes its instance
+            "where": self.instance.url,
+            "what": ", ".join(self.instance.event_types),
+            "how": gettext("Retries, order and limits"),
+            "security": gettext("Secret, signatures and headers"),
+        }
+
+    def parts(self) -> list[Part]:
+        return [
+            Part(name, label, self._values[name], [self[field] for field in fields if field in self.fields])
+            for name, (label, fields) in PARTS.items()
+        ]
 
 
 class WebhookListPage(ListPage):
@@ -113,7 +153,23 @@ class WebhookListPage(ListPage):
         return {"webhooks": standings}
 
 
-class NewWebhookPage(FormPage):
+class UrlPage(FormPage):
+    """A form with a URL, and a button that enters its ASCII form. Nothing is saved by this button."""
+
+    def get_form_kwargs(self) -> dict[str, Any]:
+        found = super().get_form_kwargs()
+        if url := self.request.POST.get("use_url"):
+            found["data"] = found["data"].copy()
+            found["data"]["url"] = url
+        return found
+
+    def form_valid(self, form: Any) -> HttpResponse:
+        if "use_url" not in self.request.POST:
+            return super().form_valid(form)
+        return self.render_to_response(self.get_context_data(form=form))
+
+
+class NewWebhookPage(UrlPage):
     """The form for a new webhook."""
 
     template_name = "webhooks_app/portal/new_webhook.html"
@@ -140,35 +196,65 @@ class NewWebhookPage(FormPage):
         return show_once(self.request, webhook.secret, lambda token: self.url("webhook-secret", webhook.pk, token))
 
 
-class WebhookPage(AccountPage):
-    """A webhook: its state, its verification and its recent deliveries."""
+def card(page: AccountPage, webhook: Webhook, tab: str) -> dict[str, Any]:
+    """Return the context of a webhook's card, with links to the sections of its page."""
+    found = card_of(webhook, shown_deliveries(webhook), url=page.delivery_url, listed=partial(_list_url, page))
+    since = webhook.shown_status_changed_at if found["standing"].began_with_status else None
+    facts = [Fact(_("Status since"), moment(since))] if since else []
+    urls = {
+        "overview": (_("Overview"), page.url("webhook", webhook.pk)),
+        "deliveries": (_("Deliveries"), _list_url(page, webhook_id=webhook.pk)),
+        "settings": (_("Settings"), page.url("webhook-settings", webhook.pk)),
+        "code": (_("Code"), page.url("webhook-code", webhook.pk)),
+    }
+    if not page.may(UPDATE_WEBHOOK):
+        del urls["settings"]
+    return {
+        "webhook": webhook,
+        "heading": webhook.description or gettext("Webhook"),
+        "sections": [Section(label, url, name == tab) for name, (label, url) in urls.items()],
+        "remedies": remedies(page, webhook, found["remedy"]),
+        **found,
+        "facts": [*facts, *found["facts"]],
+    }
+
+
+def _list_url(page: AccountPage, **filters: str) -> str:
+    return f"{page.url('deliveries')}?{urlencode(filters)}"
+
+
+class WebhookTab(OfWebhook):
+    """A section of a webhook's page, below its card."""
+
+    tab: str
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        found = card(self, self.webhook, self.tab)
+        return super().get_context_data(**{"title": found["heading"], **found, **kwargs})
+
+
+class WebhookPage(WebhookTab):
+    """A webhook: its results, its verification and its recent deliveries."""
 
     template_name = "webhooks_app/portal/webhook.html"
-    section = "webhooks"
+    tab = "overview"
     is_live = True
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        webhook = self.find_webhook()
-        found = health_of(webhook)
-        failure = last_failure_of(webhook, found)
-        attempts = failure.shown_attempts() if failure else []  # retention may have deleted them
+        webhook = self.webhook
         newest = shown_deliveries(webhook).filter(kind__in=(Delivery.Kind.EVENT, Delivery.Kind.TEST)).order_by("-pk")
         recent = delivery_rows(newest[:RECENT], url=self.delivery_url)
-        day = reading.series(Window.DAY, [webhook.pk])
+        window = charts.window_of(self.request)
+        series = reading.series(window, [webhook.pk])
+        day = series.total if window is Window.DAY else reading.series(Window.DAY, [webhook.pk]).total
         return super().get_context_data(
-            title=webhook.description or gettext("Webhook"),
-            subject=webhook.url,
-            webhook=webhook,
-            **state_of(webhook, found),
-            why_paused=why_paused(webhook),
-            failure=failure,
-            why_failed=why(attempts[-1]) if attempts else "",
-            actions=buttons_of_webhook(self, webhook),
             filter=compact_json(webhook.filter),
             signatures=labels_of_signatures(webhook),
             recent=recent,
-            day=day.total,
-            day_p95=day.total.response_times.percentile(0.95),
+            day=day,
+            day_p95=day.response_times.percentile(0.95),
+            windows=charts.windows(window),
+            **charts.shown(series, window, partial(_list_url, self, webhook_id=webhook.pk)),
             is_expected=any(row.delivery.state == Delivery.State.PENDING for row in recent),
             replays=Replay.objects.filter(webhook=webhook).order_by("-pk")[:5],
             handshake=latest_handshake(shown_deliveries(webhook), url=self.delivery_url),
@@ -176,36 +262,25 @@ class WebhookPage(AccountPage):
         )
 
 
-def state_of(webhook: Webhook, found: Health) -> dict[str, Any]:
-    """Return the standing of a webhook, with its start and sentences about it."""
-    return {
-        "standing": found.standing,
-        "state_since": webhook.shown_status_changed_at if found.standing.began_with_status else None,
-        "sentences": sentences(webhook, found),
-    }
-
-
-def last_failure_of(webhook: Webhook, found: Health) -> Delivery | None:
-    """Return the last delivery of an event with a failed request, if the receiver fails; otherwise None."""
-    if found.standing not in FAILS:
-        return None
-    events = shown_deliveries(webhook).filter(kind=Delivery.Kind.EVENT)
-    given_up = events.in_state(Delivery.State.GIVEN_UP).order_by("-pk").first()
-    return given_up or events.filter(queue_entry__webhook=webhook, queue_entry__attempt__gt=0).order_by("pk").first()
-
-
 def shown_deliveries(webhook: Webhook) -> DeliveryQuerySet:
     """Return the deliveries of a webhook as its owner may see them."""
     return Delivery.objects.filter(webhook=webhook).for_owner().with_related()
 
 
-class SettingsPage(WebhookFormPage):
-    """The form with the settings of a webhook."""
+class SettingsPage(WebhookTab, UrlPage, WebhookFormPage):
+    """The settings of a webhook in sections, with the actions that belong to each."""
 
     template_name = "webhooks_app/portal/settings.html"
-    title = _("Settings")
+    tab = "settings"
     right = UPDATE_WEBHOOK
     form_class = SettingsForm
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        context = super().get_context_data(subject="", cancel_url="", **kwargs)
+        webhook = self.find_webhook()  # the form has changed its instance already
+        parts = context["form"].parts()
+        buttons = {name: buttons_at(self, webhook, name) for name in (*(part.name for part in parts), "end")}
+        return {**context, "parts": [(part, buttons[part.name]) for part in parts], "last_buttons": buttons["end"]}
 
     def get_form_kwargs(self) -> dict[str, Any]:
         return {**super().get_form_kwargs(), "instance": self.webhook}
@@ -234,4 +309,4 @@ class SettingsPage(WebhookFormPage):
             messages.success(self.request, gettext("Saved the settings."), fail_silently=True)
         for level, text in form.messages_about_signatures(self.find_webhook()):
             messages.add_message(self.request, level, text, fail_silently=True)
-        return redirect(self.cancel_url)
+        return redirect(self.url("webhook-settings", self.webhook.pk))

@@ -238,6 +238,12 @@ function checkAtOnce(input) {
     }
   }
 
+  verdict.addEventListener("click", ({ target }) => {
+    if (target.dataset.url) {
+      input.value = target.dataset.url;
+      check();
+    }
+  });
   input.addEventListener("input", () => {
     window.clearTimeout(timer);
     timer = window.setTimeout(check, 400);

@@ -1,0 +1,115 @@
+"""The card of a webhook: its state, the cause, and the one action that helps most."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from django.utils.text import Truncator
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
+
+from ..maintenance.rollups.recent import MISSED
+from ..models import Delivery, Webhook, WebhookHealth
+from ..models.delivery import DeliveryQuerySet
+from ..models.fields import translated
+from ..models.standing import Health, Standing, health_of
+from . import health
+from .actions import WEBHOOK
+from .display import MAX_URL, DeliveryUrl, breakable, grouped, moment, until_verified
+from .explanation import why
+
+State = Delivery.State
+
+FAILS = (Standing.FAILING, Standing.PARTLY_FAILING, Standing.RETRYING)
+"""The states of which the card shows the last failure."""
+
+STOPPED: Mapping[Standing, str] = {
+    Standing.UNVERIFIED: "verify",
+    Standing.VERIFICATION_FAILED: "verify",
+    Standing.DISABLED: "enable",
+    Standing.PAUSED: "resume",
+}
+"""The actions that let events be sent again, by the state that prevents it."""
+
+
+class Remedy(NamedTuple):
+    action: str
+    """Its name in ``WEBHOOK``, or ``send_missed``."""
+    label: Any
+
+
+class Section(NamedTuple):
+    """A link to a section of a webhook's page."""
+
+    label: Any
+    url: str
+    is_current: bool
+
+
+class Fact(NamedTuple):
+    label: Any
+    value: Any
+    url: str = ""
+
+
+def remedy_of(standing: Standing, missed: int = 0) -> Remedy:
+    """Return the action that helps a webhook most in this state, with this number of missed events."""
+    if (name := STOPPED.get(standing)) is None and missed:
+        text = ngettext("Send %(number)s missed event", "Send %(number)s missed events", missed)
+        return Remedy("send_missed", text % {"number": grouped(missed)})
+    name = name or "send_test"
+    return Remedy(name, WEBHOOK[name].label)
+
+
+def missed_by(webhook: Webhook, found: Health) -> int:
+    """Return the number of events known to be missed, without counting them: those of the failure, or of the day."""
+    stored = WebhookHealth.of(webhook)
+    return found.given_up or (stored.recent.get(MISSED, 0) if stored else 0)
+
+
+def card_of(
+    webhook: Webhook, deliveries: DeliveryQuerySet | None, *, url: DeliveryUrl, listed: Callable[..., str]
+) -> dict[str, Any]:
+    """Return the context of a webhook's card, except the buttons.
+
+    ``deliveries`` are those of the webhook that the viewer may see, or None for a viewer who may see none. ``listed``
+    returns the URL of their list with filters.
+    """
+    found = health_of(webhook)
+    failure, cause = _last_failure(webhook, deliveries, found) if deliveries is not None else (None, "")
+    failures = listed(webhook_id=webhook.pk, state=State.GIVEN_UP) if deliveries is not None else ""
+    return {
+        "standing": found.standing,
+        "remedy": remedy_of(found.standing, missed_by(webhook, found)),
+        "until_verified": until_verified(webhook),
+        "shown_url": breakable(Truncator(webhook.url).chars(MAX_URL)),
+        "status_reason": translated(webhook.status_reason) or health.why_paused(webhook),
+        "cause": cause,
+        "cause_url": url(failure.pk) if failure else "",
+        "health_sentences": [] if found.standing is Standing.HEALTHY else health.sentences(webhook, found),
+        "facts": [fact for fact in _facts(webhook, failures) if fact.value],
+    }
+
+
+def _facts(webhook: Webhook, failures: str) -> Iterator[Fact]:
+    stored = WebhookHealth.of(webhook) or WebhookHealth(webhook=webhook)
+    yield Fact(_("Last success"), _moment(stored.last_success_at))
+    yield Fact(_("Last given up"), _moment(stored.last_given_up_at), url=failures)
+    yield Fact(_("New secret is activated"), _moment(webhook.secret_activates_at))
+    yield Fact(_("Old secret signs until"), _moment(webhook.previous_secret_until))
+
+
+def _moment(at: Any) -> Any:
+    return at and moment(at)
+
+
+def _last_failure(webhook: Webhook, deliveries: DeliveryQuerySet, found: Health) -> tuple[Delivery | None, str]:
+    """Return the last delivery of an event with a failed request and its reason, if the receiver fails."""
+    if found.standing not in FAILS:
+        return None, ""
+    events = deliveries.filter(kind=Delivery.Kind.EVENT)
+    failure = events.in_state(State.GIVEN_UP).order_by("-pk").first()
+    failure = failure or events.filter(queue_entry__webhook=webhook, queue_entry__attempt__gt=0).order_by("pk").first()
+    attempts = failure.shown_attempts() if failure else []  # retention may have deleted them
+    return (failure, gettext("Last failure: %(why)s") % {"why": why(attempts[-1])}) if attempts else (None, "")
