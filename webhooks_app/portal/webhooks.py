@@ -98,7 +98,7 @@ class Part(NamedTuple):
         return any(field.errors for field in self.fields)
 
 
-PARTS: Mapping[str, tuple[Any, Sequence[str]]] = {
+SETTINGS_SECTIONS: Mapping[str, tuple[Any, Sequence[str]]] = {
     "where": (_("Where"), ("url", "description")),
     "what": (_("What"), ("event_types", "filter")),
     "how": (
@@ -132,7 +132,7 @@ class SettingsForm(WebhookOptions):
     def parts(self) -> list[Part]:
         return [
             Part(name, label, self._values[name], [self[field] for field in fields if field in self.fields])
-            for name, (label, fields) in PARTS.items()
+            for name, (label, fields) in SETTINGS_SECTIONS.items()
         ]
 
 
