@@ -13,7 +13,7 @@ from tests.maintenance.rollups.conftest import make_tally
 from tests.support.reading import cells, named
 from webhooks_app.maintenance.rollups.folding import fold
 from webhooks_app.maintenance.rollups.reading import Counters, Point, Series, Window
-from webhooks_app.models import Delivery
+from webhooks_app.models import Delivery, WebhookHealth
 from webhooks_app.pages import charts
 
 from .conftest import Customer
@@ -63,6 +63,8 @@ def test_a_bar_leads_to_the_deliveries_of_its_time(counted: Customer) -> None:
 
 
 def test_a_quiet_period_has_no_chart(amina: Customer) -> None:
+    WebhookHealth.objects.create(webhook=amina.webhook, last_success_at=timezone.now())
+
     assert "No deliveries in this period." in amina.get("overview", window="month").text
 
 

@@ -10,7 +10,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from ..maintenance.rollups import reading
-from ..maintenance.rollups.reading import Window
+from ..maintenance.rollups.reading import Counters, Window
 from ..models import MailPreference, Webhook
 from ..models.rollup import id_of_account
 from ..models.standing import healths_of
@@ -20,7 +20,7 @@ from ..pages.display import percent
 from ..pages.health import in_short
 from ..pages.verdict import attention_in, verdict_of
 from .base import AccountPage, SafePage, redirect
-from .first_visit import first_visit
+from .first_visit import Step, first_visit
 
 __all__ = ["AccountsPage", "OverviewPage"]
 
@@ -65,7 +65,7 @@ class OverviewPage(AccountPage):
         return super().get_context_data(
             verdict=verdict_of(attention, day),
             number=attention.number,
-            first_visit=first_visit(self, newest.select_related("health")) if attention.number < 2 else [],
+            first_visit=self._first_visit(attention.number, newest, day),
             is_whole=attention.is_whole,
             day=day,
             success=percent(day.succeeded, day.finished) if day.finished else "",
@@ -82,6 +82,9 @@ class OverviewPage(AccountPage):
             mails=MailPreference.Mails(MailPreference.objects.of(self.owner)).label,
             **kwargs,
         )
+
+    def _first_visit(self, number: int, webhooks: Any, day: Counters) -> list[Step]:
+        return first_visit(self, webhooks.select_related("health")) if number < 2 and not day.finished else []
 
     def _listed(self, **filters: str) -> str:
         """Return the URL of the list of deliveries with these filters of the charts."""

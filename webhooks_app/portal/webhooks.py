@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlencode
 
 from django import forms
@@ -84,7 +85,8 @@ class NewWebhookForm(UrlForm):
         return {**given, "secret": self.cleaned_data["secret"] or None}
 
 
-class Part(NamedTuple):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Part:
     """Settings that are shown together."""
 
     name: str
@@ -131,7 +133,12 @@ class SettingsForm(WebhookOptions):
 
     def parts(self) -> list[Part]:
         return [
-            Part(name, label, self._values[name], [self[field] for field in fields if field in self.fields])
+            Part(
+                name=name,
+                label=label,
+                value=self._values[name],
+                fields=[self[field] for field in fields if field in self.fields],
+            )
             for name, (label, fields) in SETTINGS_SECTIONS.items()
         ]
 
