@@ -70,10 +70,12 @@ def test_the_pages_work_in_a_frame_of_another_site(
     with browser.new_context(locale="en") as context:
         tab = context.new_page()
         tab.on("request", lambda request: referers.append(request.headers.get("referer", "")))
-        site.framed = address + portal_url(customer.user, rights=("manage",), page=f"webhooks/{customer.webhook.pk}/")
+        page = f"webhooks/{customer.webhook.pk}/settings/"
+        site.framed = address + portal_url(customer.user, rights=("manage",), page=page)
         tab.goto(site.url)
         frame = tab.frame_locator("iframe")
         frame.get_by_role("button", name="Open").click()
+        frame.get_by_text("How", exact=True).click()
         frame.get_by_role("link", name="Pause", exact=True).click()
         frame.get_by_role("button", name="Pause").click()
 

@@ -22,7 +22,14 @@ urlpatterns = [path("v1/", include("webhooks_app.api.urls"))]
 
 
 def test_a_link_is_printed_and_opens_the_page_with_its_rights(run: Run, webhook: Webhook, owner: Any) -> None:
-    options = ("--rights", "read,manage", "--page", f"webhooks/{webhook.pk}/", "--site", "https://app.example.com/")
+    options = (
+        "--rights",
+        "read,manage",
+        "--page",
+        f"webhooks/{webhook.pk}/settings/",
+        "--site",
+        "https://app.example.com/",
+    )
 
     printed = run("create_portal_link", owner.username, *options)
     client, url = Client(), printed.stdout.strip().removeprefix("https://app.example.com")
@@ -31,7 +38,7 @@ def test_a_link_is_printed_and_opens_the_page_with_its_rights(run: Run, webhook:
 
     assert printed.stdout.startswith("https://app.example.com/webhooks/link/lnk_")
     assert "with the rights read, manage" in printed.stderr
-    assert response.request["PATH_INFO"].endswith(f"/webhooks/{webhook.pk}/")
+    assert response.request["PATH_INFO"].endswith(f"/webhooks/{webhook.pk}/settings/")
     assert "Pause" in response.content.decode()
     assert "Rotate" not in response.content.decode()
 
