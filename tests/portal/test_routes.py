@@ -64,6 +64,7 @@ ROUTES = {
     "replay-step": ("replay", "cancel"),
     "event-types": (),
     "event-type": ("ppt.generation.failed",),
+    "activity": (),
     "keys": (),
     "key-new": (),
     "key-secret": ("key", "token"),

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from django.urls import include, path, re_path
 
-from . import actions, api_keys, deliveries, event_types, links, mails, overview, replays, webhook_actions, webhooks
+from . import (
+    actions,
+    activity,
+    api_keys,
+    deliveries,
+    event_types,
+    links,
+    mails,
+    overview,
+    replays,
+    webhook_actions,
+    webhooks,
+)
 
 app_name = "webhooks_portal"
 
@@ -29,6 +41,7 @@ account = [
     path("replays/<str:pk>/<str:action>/", actions.ReplayStepPage.as_view(), name="replay-step"),
     path("event-types/", event_types.EventTypeListPage.as_view(), name="event-types"),
     path("event-types/<str:name>/", event_types.EventTypePage.as_view(), name="event-type"),
+    path("activity/", activity.ActivityPage.as_view(), name="activity"),
     path("api-keys/", api_keys.ApiKeyListPage.as_view(), name="keys"),
     path("api-keys/new/", api_keys.NewApiKeyPage.as_view(), name="key-new"),
     path("api-keys/<str:pk>/secret/<str:token>/", api_keys.ApiKeySecretPage.as_view(), name="key-secret"),
