@@ -41,6 +41,7 @@ MODULES = {
     "tests.house.prose": "house/test_prose.py",
     "tests.mutations": "house/test_mutations.py",
     "tests.simulation": "simulation/test_histories.py",
+    "tests.simulation.sabotages": "simulation/test_referee.py",
     "tests.event_types.schema_snapshot": "event_types/test_compatibility.py",
     "example_project.demo": "example_project/test_demo.py",
     "example_project.run": "example_project/test_run.py",

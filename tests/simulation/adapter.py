@@ -7,6 +7,7 @@ import pkgutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -140,8 +141,8 @@ class Dialect:
 class CommitEvent:
     """The event of a waiting worker: set by others, and by notifications of commits if the database sends them."""
 
-    def __init__(self, world: Any, schedule: Any) -> None:
-        self._world, self._schedule = world, schedule
+    def __init__(self, world: Any, tell: Any) -> None:
+        self._world, self._tell = world, tell
         self._event = virtual.Event(world.loop)
         self._notices: list[tuple[list[str], bool]] = []
         self._heard: object = None
@@ -165,8 +166,7 @@ class CommitEvent:
             connection = self._world.connection_of(getcurrent()).connection
             if connection is not None and connection is not self._heard:
                 self._heard = connection
-                self._schedule.is_listening = True
-                self._schedule.notified((), more_follow=True)
+                self._tell_listening()
                 return
         if not self._notices:
             self._event.wait(timeout)
@@ -176,9 +176,34 @@ class CommitEvent:
         notices, self._notices = self._notices, []
         for webhook_ids, more_follow in notices:
             if self._world.plan.notifies:
-                self._schedule.notified(webhook_ids, more_follow=more_follow)
+                self._tell_named(webhook_ids, more_follow=more_follow)
             else:
-                self._schedule.look_soon()
+                self._tell_commit()
+
+    # The schedule before and after its rewrite
+
+    def _tell_listening(self) -> None:
+        if callable(self._tell):
+            self._tell(schedule_of().listening)
+        else:
+            self._tell.is_listening = True
+            self._tell.notified((), more_follow=True)
+
+    def _tell_named(self, webhook_ids: list[str], *, more_follow: bool) -> None:
+        if callable(self._tell):
+            self._tell(partial(schedule_of().named, webhook_ids=webhook_ids, more_follow=more_follow))
+        else:
+            self._tell.notified(webhook_ids, more_follow=more_follow)
+
+    def _tell_commit(self) -> None:
+        if callable(self._tell):
+            self._tell(schedule_of().asked)
+        else:
+            self._tell.look_soon()
+
+
+def schedule_of() -> Any:
+    return sys.modules["webhooks_app.delivery.schedule"].Schedule
 
 
 class Signer:
@@ -219,7 +244,7 @@ def names_for(world: Any) -> dict[str, Any]:
         "is_deadlock": lambda using, error: isinstance(error, DeadlockError),
         "writing": lambda using, model: world.store.writing(),
         "is_upcoming": lambda: None,
-        "commit_event": lambda using, schedule, is_woken: CommitEvent(world, schedule),
+        "commit_event": lambda using, tell, is_woken: CommitEvent(world, tell),
         "announce_deliveries": lambda using, webhook_ids=(): world.announce(list(webhook_ids)),
         "settings": world.settings,
         "_sessions": lambda using: sessions,

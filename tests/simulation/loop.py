@@ -19,6 +19,13 @@ class Killed(BaseException):
     """Raised in the threads of a killed process, so that they end. Nothing that they do afterwards has an effect."""
 
 
+class SpinningError(AssertionError):
+    """Threads run again and again without waiting."""
+
+
+MAX_EVENTS_AT_A_TIME = 20_000
+
+
 class Process:
     """A process of the simulated system: its threads, and its clocks.
 
@@ -106,9 +113,13 @@ class Loop:
 
     def run(self, until: float) -> None:
         """Run all events until this time, or until one raises an error."""
-        events = self._events
+        events, last_at, same = self._events, -1.0, 0
         while events and events[0][0] <= until:
             at, number, what = heapq.heappop(events)
+            same = same + 1 if at == last_at else 0
+            last_at = at
+            if same > MAX_EVENTS_AT_A_TIME:
+                raise SpinningError(f"{same} events at the same time")
             if isinstance(what, greenlet):
                 if what.dead:
                     continue

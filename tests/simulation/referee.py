@@ -428,7 +428,8 @@ class Referee:
     def quiet(self) -> None:
         """Idle workers hold nothing, and have told the others so."""
         moment = self.world.now().timestamp()
-        numbers = {str(each.number) for each in self.world.workers if not each.process.is_dead}
+        awake = [each for each in self.world.workers if each.process.frozen_until < self.loop.now - 1.0]
+        numbers = {str(each.number) for each in awake if not each.process.is_dead}
         for pk, lane in self.world.store.lanes.items():
             for name, (number, until) in lane.in_flight.items():
                 if name in numbers and until > moment + 0.0 and not self.world.store.of_webhook.get(pk):

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import secrets
 import subprocess
 import sys
 
 import pytest
 
 from .__main__ import main
-from .histories import outcome_of, story_of
+from .histories import outcome_of, run_in_processes, story_of
+from .kept import KEPT
 from .plan import plan_of
+from .shrinking import shrunk
 
 SEEDS = range(1, 9)
+SECONDS = 120
 
 PRINT_DIGEST = """
 import django
@@ -28,6 +32,13 @@ def test_a_history_keeps_the_promises(seed):
     outcome = outcome_of(plan_of(seed))
 
     assert not outcome.text, "\n".join(story_of(plan_of(seed)))
+
+
+@pytest.mark.parametrize("fault", KEPT)
+def test_a_history_that_broke_a_promise_once_keeps_all(fault):
+    outcome = outcome_of(KEPT[fault])
+
+    assert not outcome.text, "\n".join(story_of(KEPT[fault]))
 
 
 def test_histories_send_requests():
@@ -60,3 +71,19 @@ def test_a_seed_repeats_a_history_whatever_the_order_of_hashes():
     }
 
     assert len(digests) == 1
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_new_histories_keep_the_promises(capsys):
+    for total in run_in_processes(secrets.randbelow(10**12), seconds=SECONDS):
+        if total.broken:
+            break
+
+    with capsys.disabled():
+        print(f"\n{total}")
+    assert total.histories
+    if total.broken:
+        outcome = total.broken[0]
+        plan = shrunk(plan_of(outcome.seed), outcome.invariant)
+        pytest.fail("\n".join([outcome.text, str(plan), *story_of(plan)]))

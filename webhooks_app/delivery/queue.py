@@ -323,6 +323,8 @@ class Queue:
             claimed = self._claim_readable(asks, terms)
             claims = self._sendable(claimed.claims, now)
             self._count(claims, claimed, asks, terms)
+            if len(claims) < len(claimed.claims):
+                self.forget(())  # other workers count the cancelled ones until the number is published
             parkings += bool(claimed.parked)
             if claimed.parked and parkings >= PARKINGS_TO_A_LOOK:
                 self.due_soon.append(now)

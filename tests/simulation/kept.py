@@ -1,0 +1,21 @@
+"""Histories that broke a promise once, shrunk. Each has the fault that it showed."""
+
+from __future__ import annotations
+
+from .plan import Action, Plan, WebhookPlan
+
+KEPT = {
+    "an expired delivery counts as in flight until its lease ends": Plan(
+        272,
+        database="sqlite",
+        workers=1,
+        window=160,
+        cap=10,
+        timeout=5.0,
+        lease=12.0,
+        end=15.0,
+        webhooks=[WebhookPlan(1, "ok"), WebhookPlan(0, "slowly fails", status="pending")],
+        actions=[Action(11.248055258757521, "emit", 1, 0.9770401416499939)],
+        is_listening=False,
+    ),
+}
