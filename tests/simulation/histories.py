@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from .plan import Plan, plan_of
 from .referee import BrokenError
+from .starting import set_up
 from .world import World
 
 
@@ -99,20 +100,13 @@ def run_until_broken(seeds: Sequence[int]) -> Sum:
 SEEDS_AT_A_TIME = 50
 
 
-def _begin() -> None:
-    import django
-
-    if not django.apps.apps.ready:
-        django.setup()
-
-
 def run_in_processes(
     first_seed: int, *, seconds: float = float("inf"), histories: int | None = None, processes: int | None = None
 ) -> Iterator[Sum]:
     """Yield the sum so far, again and again."""
     until = time.monotonic() + seconds
     total = Sum()
-    with multiprocessing.get_context("spawn").Pool(processes or os.cpu_count() or 1, _begin) as pool:
+    with multiprocessing.get_context("spawn").Pool(processes or os.cpu_count() or 1, set_up) as pool:
         batches = (
             (range(seed, seed + SEEDS_AT_A_TIME), until)
             for seed in range(first_seed, first_seed + (histories or 10**9), SEEDS_AT_A_TIME)
