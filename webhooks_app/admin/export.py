@@ -98,7 +98,7 @@ def shown_account_of(row: Any) -> str:
 class ExportingAdmin(FilteredAdmin):
     """Admin whose list can be exported: the rows that the user sees in it, with the values of the columns shown."""
 
-    exported: ClassVar[Exported] = {}
+    exported: ClassVar[Exported]
     """The values of columns that do not export themselves, as those of fields and times do."""
     exported_at_a_time: ClassVar[int | None] = None
 
