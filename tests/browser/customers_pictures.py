@@ -29,6 +29,7 @@ HEIGHTS = {
     "secret": 520,
     "webhook": 1000,
     "event": 910,
+    "log": 900,
     "delivery": 1100,
     "replay": 500,
     "event-type": 1100,
@@ -91,6 +92,9 @@ def test_every_page_of_the_guide_has_its_picture_taken(
         take("overview", account)
         take("webhook", f"{account}webhooks/{broken.pk}/")
         take("event", f"{account}events/{event.pk}/")
+        tab.goto(f"{live_server.url}{account}deliveries/#{retried.pk}")
+        expect(tab.get_by_role("heading", name="Attempt 2")).to_be_visible()
+        take("log")
         take("delivery", f"{account}deliveries/{retried.pk}/")
         take("event-type", f"{account}event-types/ppt.generation.completed/")
         tab.goto(f"{live_server.url}{account}webhooks/{broken.pk}/recover/")

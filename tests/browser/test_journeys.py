@@ -79,7 +79,7 @@ def test_a_webhook_is_added_verified_and_tested(
         operator.sees("Answered with status 200, which confirms receipt.")
         expect(operator.field("Request body")).to_contain_text("draft.pdf")
         expect(operator.field("Response header")).to_contain_text("Status 200")
-        operator.tab.get_by_text("As curl").click()
+        operator.tab.get_by_text("curl", exact=True).click()
         expect(operator.field("Command")).to_contain_text(f"curl --include --globoff {receiver.url}hook")
 
 

@@ -2,18 +2,49 @@
 
 from __future__ import annotations
 
+import html
+import re
 from datetime import timedelta
 
 import pytest
+from django.utils.html import strip_tags
 from django.utils.translation import override
 
-from webhooks_app.pages.display import breakable, in_time
+from webhooks_app.pages.display import breakable, coloured_json, in_time, pretty_json
 
 
 def test_a_url_has_break_opportunities_before_path_and_query_parts() -> None:
     shown = breakable("https://api-2.example.com/hooks/1?a=1&b=<2>")
 
     assert shown == "https://api-2.example.com<wbr>/hooks<wbr>/1<wbr>?a=1<wbr>&amp;b=&lt;2&gt;"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": "b\\"<i>: 1", "n": [-1.5e3, true, null]}',
+        "[]",
+        '["unclosed',
+        "<b>down</b>",
+        '{"a": 1} & more',
+        "x" * 20_000,
+    ],
+)
+def test_coloured_json_has_the_same_text(text: str) -> None:
+    shown = coloured_json(text)
+
+    assert html.unescape(strip_tags(shown)) == text
+
+
+def test_names_strings_and_values_of_json_are_told_apart() -> None:
+    shown = coloured_json(pretty_json('{"a": "b: 1", "n": 2}'))
+
+    assert re.findall(r"<span[^>]*-(\w+)\">(.*?)</span>", shown) == [
+        ("name", "&quot;a&quot;"),
+        ("text", "&quot;b: 1&quot;"),
+        ("name", "&quot;n&quot;"),
+        ("value", "2"),
+    ]
 
 
 @pytest.mark.parametrize(

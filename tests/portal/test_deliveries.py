@@ -11,7 +11,17 @@ from django.utils import timezone
 
 from webhooks_app.database.clock import DatabaseClock
 from webhooks_app.event_types import registry
-from webhooks_app.models import ApiKey, AuditEntry, Delivery, DeliveryAttempt, Event, EventReference, Replay, Webhook
+from webhooks_app.models import (
+    ApiKey,
+    AuditEntry,
+    Delivery,
+    DeliveryAttempt,
+    Event,
+    EventReference,
+    QueueEntry,
+    Replay,
+    Webhook,
+)
 from webhooks_app.pages.filters import PERIOD_CHOICES
 from webhooks_app.protocol.ids import new_id
 from webhooks_app.replays.runner import count
@@ -47,6 +57,48 @@ def test_each_filter_narrows_the_list(amina: Customer) -> None:
     assert listed(amina, created_before=old) == []
     assert len(listed(amina, created_after=old, webhook_id=amina.webhook.pk)) == 3
     assert listed(amina, webhook_id="wh_unknown") == []
+
+
+def choices(amina: Customer, **query: str) -> dict[str, str]:
+    """Return the choices above the list with their numbers, and a star at the chosen one."""
+    found = amina.get("deliveries", **query).context["chips"]
+    return {str(chip.label): f"{chip.number}{'*' * chip.is_chosen}" for chip in found}
+
+
+def test_the_choices_above_the_list_have_the_numbers_of_their_rows(amina: Customer, monkeypatch: Any) -> None:
+    for state, made in (("succeeded", 1), ("cancelled", 0), ("pending", 0), ("pending", 2)):
+        Delivery.objects.create(webhook=amina.webhook, event=amina.event, state=state, attempt_count=made)
+    repaired = Delivery.objects.create(webhook=amina.webhook, event=amina.event, state="given_up")
+    Delivery.objects.create(webhook=amina.webhook, event=amina.event, state="succeeded", redelivery_of=repaired)
+    QueueEntry.objects.add(Delivery.objects.pending())
+
+    shown = text(amina.get("deliveries", event_type="ppt.generation.failed"))
+    link = re.search(r'href="(\?[^"]*missed=true[^"]*)"', shown)
+
+    assert choices(amina) == {"All": "7*", "Failed": "2", "Retrying": "1", "Delivered": "2", "Still missed": "2"}
+    assert choices(amina, state="given_up", missed="")["Failed"] == "2*"
+    assert choices(amina, webhook_id="wh_unknown")["All"] == "0*"
+    assert link is not None
+    assert "event_type=ppt.generation.failed" in link[1]
+    monkeypatch.setattr("webhooks_app.pages.listing.MAX_PER_CHIP", 2)
+    few = choices(amina)
+    assert (few["All"], few["Failed"], few["Retrying"], few["Still missed"]) == ("2+*", "2", "1", "2")
+    monkeypatch.setattr("webhooks_app.pages.listing.MAX_PARTS_COUNTED", 0)
+    assert set(choices(amina).values()) == {"*", ""}
+
+
+def test_a_row_says_in_short_what_became_of_a_delivery(amina: Customer) -> None:
+    Delivery.objects.create(
+        webhook=amina.webhook, event=amina.event, state="succeeded", redelivery_of=amina.delivery, finished_at=NOON
+    )
+    Webhook.objects.update(description="Accounting")
+
+    rows = re.findall(r"<tr>.*?</tr>", text(amina.get("deliveries")), re.DOTALL)
+
+    created = f"{timezone.localtime(amina.delivery.created_at):%H:%M:%S}"
+    assert " ".join(re.sub(r"<[^>]*>", " ", rows[-1]).split()) == (
+        "503 given up ↻ delivered 01-15 12:00:00 ppt.generation.failed Accounting 1× " + created
+    )
 
 
 def test_the_list_has_pages(amina: Customer) -> None:

@@ -25,6 +25,9 @@ HORIZON = 2500
 """Maximum number of rows that one page examines for a filter: a quarter of the 10,000 that it may read. It reads their
 identifiers to find the last one, and then at most twice as many, because parts end at different rows."""
 
+NEAR = 250
+"""Number of rows that are examined first, because they usually fill a page."""
+
 MAX_RANGES = 200
 """Number of index ranges that one page reads for a filter without an index. SQLite supports 500 in one statement."""
 
@@ -126,6 +129,18 @@ def read_page(
     return page
 
 
+def count_newest(
+    rows: QuerySet[Any], *, scope: QuerySet[Any] | None = None, parts: Parts = WHOLE, limit: int
+) -> tuple[int, bool]:
+    """Count those ``rows`` of a list that are among its newest ``limit``; also return whether it has others.
+
+    The arguments are those of ``read_page``. Of each part, as many rows are read.
+    """
+    ids = _Ids(rows if scope is None else scope, is_upwards=False, parts=parts).read(limit + 1)
+    newest, has_more = ids[:limit], len(ids) > limit
+    return len(newest) if scope is None else rows.order_by().filter(pk__in=newest).count(), has_more
+
+
 def newest_of_each(rows: QuerySet[Any], parts: Parts, count: int, *, after: int = 0) -> list[str]:
     """Return the identifiers of ``count`` rows of each part, after the newest ``after`` ones. Indexes find them.
 
@@ -157,6 +172,10 @@ class _Listing(NamedTuple):
     def read(self, cursor: Cursor | None, edge: str | None) -> Page:
         """Return the page, which examines no row beyond ``edge`` if that is given."""
         is_upwards = bool(cursor and cursor.is_upwards)
+        if self.horizon and self.horizon > NEAR and len(self.parts.ids) * self.size < NEAR:
+            near = self._replace(horizon=NEAR).read(cursor, edge)
+            if not near.is_cut_short:
+                return near
         if self.horizon:
             edge = _first([self._edge(cursor), edge], is_upwards)
         ids = self._ids(cursor, edge)

@@ -41,6 +41,15 @@ PARTS_OF_URL = re.compile(r"(?<=[^:/])(?=[/?&])")
 PARTS_OF_TYPE = re.compile(r"(?=\.[^.]*$)")
 
 
+PARTS_OF_JSON = re.compile(
+    r"""(?P<name>"(?:[^"\\]|\\.)*"(?=\s*:))|(?P<text>"(?:[^"\\]|\\.)*")"""
+    r"""|(?P<value>\b(?:true|false|null)\b|-?\d[\d.eE+-]*)|[^"\w-]+|.""",
+    re.DOTALL,
+)
+MAX_COLOURED = 10_000
+"""The length in characters up to which JSON is coloured, since that doubles its size."""
+
+
 class MomentInput(forms.DateTimeInput):
     """The browser's date and time input, to the second."""
 
@@ -53,6 +62,19 @@ class MomentInput(forms.DateTimeInput):
 def pretty_json(text: str) -> str:
     """Return JSON with indentation, not yet escaped for HTML."""
     return json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+
+
+def coloured_json(text: str) -> SafeString:
+    """Return JSON with its names, strings and other values marked for the style sheet; a long text stays unmarked."""
+    if len(text) > MAX_COLOURED or not text.lstrip().startswith(("{", "[")):
+        return format_html("{}", text)
+    parts = (
+        format_html('<span class="webhooks-json-{}">{}</span>', found.lastgroup, found[0])
+        if found.lastgroup
+        else found[0]
+        for found in PARTS_OF_JSON.finditer(text)
+    )
+    return format_html_join("", "{}", ((part,) for part in parts))
 
 
 def breakable(text: Any, parts: re.Pattern[str] = PARTS_OF_URL) -> SafeString:
@@ -99,6 +121,12 @@ def moment(at: datetime, text: str = "") -> SafeString:
     exact = date_format(timezone.localtime(at) if settings.USE_TZ else at, TO_THE_SECOND)
     shown, title = (text, exact) if text else (exact, distance(at))
     return format_html('<time datetime="{}" title="{}">{}</time>', at.isoformat(), title, shown)
+
+
+def clock(at: datetime) -> SafeString:
+    """Return the time of day, with the date unless it is today, for lists."""
+    local, today = (timezone.localtime(at), timezone.localdate()) if settings.USE_TZ else (at, timezone.now().date())
+    return moment(at, date_format(local, "H:i:s" if local.date() == today else "m-d H:i:s"))
 
 
 def as_text(sentence: SafeString | str) -> str:
@@ -201,7 +229,7 @@ def sent_to(deliveries: Sequence[Delivery]) -> dict[str, str]:
 
 
 class DeliveryRow(NamedTuple):
-    """A row of a short list of deliveries."""
+    """A row of a list of deliveries."""
 
     delivery: Delivery
     url: str
@@ -211,31 +239,48 @@ class DeliveryRow(NamedTuple):
     next_try: SafeString | str
     instead: SafeString | str = ""
     """When the event of a failed delivery was delivered nevertheless, with a link; "" if it was not."""
+    answer: str = ""
+    """The state in short: the status of the last answer, or its result if there was none."""
+    duration_ms: int | None = None
+
+    @property
+    def webhook(self) -> str:
+        """The name of the webhook: its description, or the URL without its scheme."""
+        return self.delivery.webhook.description or self.sent_to.partition("://")[2]
 
 
 def delivered_later(delivery: Delivery | None, *, url: DeliveryUrl) -> SafeString | str:
     """Return the time of a success, with a link to it."""
     if delivery is None:
         return ""
-    text = format_html(gettext("delivered {moment}"), moment=moment(delivery.finished_at or delivery.created_at))
+    text = format_html(gettext("delivered {moment}"), moment=clock(delivery.finished_at or delivery.created_at))
     return format_html('<a href="{}">{}</a>', url(delivery.pk), text)
 
 
 def delivery_rows(deliveries: Iterable[Delivery], *, url: DeliveryUrl) -> list[DeliveryRow]:
     """Return the rows of a short list of deliveries, linked to their pages."""
     now, rows = timezone.now(), list(deliveries)
-    urls, successes = sent_to(rows), delivered_instead(rows)
+    last, successes = last_attempts(rows), delivered_instead(rows)
     return [
         DeliveryRow(
             delivery,
             url(delivery.pk),
-            urls[delivery.pk],
+            (last.get(delivery.pk) or delivery.webhook).url,
             state_and_result(delivery),
             next_try(delivery, hold, now=now, url=url),
             delivered_later(successes.get(delivery.pk), url=url),
+            _answer(delivery, last.get(delivery.pk)),
+            getattr(last.get(delivery.pk), "duration_ms", None),
         )
         for delivery, hold in zip(rows, holds_of(rows, now=now), strict=True)
     ]
+
+
+def _answer(delivery: Delivery, last: DeliveryAttempt | None) -> str:
+    if last is not None and last.response_status is not None:
+        return str(last.response_status)
+    is_told = delivery.last_result and delivery.last_result != DeliveryAttempt.Result.SUCCEEDED
+    return result_in_words(delivery.last_result) if is_told else str(delivery.get_state_display())
 
 
 def grouped(number: float) -> str:

@@ -114,7 +114,7 @@ class FilterForm(PeriodForm):
                 choices[given] = given
             every = described.default.label if described.default else _("All")
             return forms.ChoiceField(label=label, choices=[("", every), *choices.items()], **shared)
-        widget = forms.HiddenInput if described.is_linked else forms.TextInput
+        widget = forms.HiddenInput() if described.is_linked else forms.TextInput(attrs={"placeholder": described.hint})
         limits: dict[str, Any] = {"max_length": described.max_length, "validators": described.validators}
         return forms.CharField(label=label, widget=widget, **limits, **shared)
 

@@ -17,11 +17,18 @@ from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
 from ..models import EventReference
-from ..models.keyset import HORIZON, MAX_PARTS, WHOLE, Bounds, Cursor, Page, Parts, read_page
+from ..models.keyset import HORIZON, MAX_PARTS, WHOLE, Bounds, Cursor, Page, Parts, count_newest, read_page
 from ..owners import owners, owners_with_key
+from .display import grouped
 
 ALL = "all"
 """The value that shows what pages hide by default."""
+
+MAX_PER_CHIP = 100
+"""Maximum number of rows that are examined to count those of a choice, since a page has several."""
+
+MAX_PARTS_COUNTED = 10
+"""Maximum number of parts of a list whose choices are counted, since as many rows are read of each."""
 
 MAX_ACCOUNTS_FOUND = 20
 """Maximum number of owners with the same name that a search considers."""
@@ -97,6 +104,16 @@ class ListFilter:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class Chip:
+    """A choice that a page offers above a list, with the number of its rows."""
+
+    label: Any
+    values: Mapping[str, str]
+    counted_by: Sequence[Mapping[str, str]] = ({},)
+    """More values, by which indexes find the rows. Their numbers are added up."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class RowList:
     """A list without a further structure: of the rows of some owners, newest first."""
 
@@ -105,6 +122,9 @@ class RowList:
     ids: Mapping[str, str]
     """The prefixes of the identifiers that the search finds, with their fields."""
     owner_path: str = "owner"
+    bar: Collection[str] = ("q",)
+    """The filters that pages always show."""
+    chips: Sequence[Chip] = ()
 
     def __getitem__(self, name: str) -> ListFilter:
         return self._by_name[name]
@@ -112,6 +132,10 @@ class RowList:
     @cached_property
     def _by_name(self) -> Mapping[str, ListFilter]:
         return {each.name: each for each in self.filters}
+
+    @cached_property
+    def chip_names(self) -> frozenset[str]:
+        return frozenset(name for chip in self.chips for name in chip.values)
 
     @property
     def search_help(self) -> Any:
@@ -217,6 +241,35 @@ class Asked:
         """Return a page of those of the reader's ``rows`` that match."""
         scope, parts, horizon = self._bounds()
         return read_page(self.rows(rows), scope=scope, parts=parts, cursor=cursor, size=size, horizon=horizon)
+
+    def is_chosen(self, chip: Chip) -> bool:
+        return all(str(self.values.get(name, "")) == chip.values.get(name, "") for name in self.listed.chip_names)
+
+    def number_of(self, chip: Chip, rows: QuerySet[Any]) -> str:
+        """Return how many of the reader's ``rows`` a choice finds with the other filters, such as ``7`` or ``100+``.
+
+        The text is empty if too few rows were examined to know it.
+        """
+        if len(self.parts.ids) > MAX_PARTS_COUNTED:
+            return ""
+        others = {name: value for name, value in self.values.items() if name not in self.listed.chip_names}
+        found = [self._counted(rows, {**others, **chip.values, **more}) for more in chip.counted_by]
+        number, has_more = sum(each for each, _more in found), any(more for _each, more in found)
+        return f"{grouped(number)}{'+' * has_more}" if number or not has_more else ""
+
+    def _counted(self, rows: QuerySet[Any], values: Mapping[str, Any]) -> tuple[int, bool]:
+        asked = Asked(
+            self.listed,
+            values,
+            owner_ids=self.owner_ids,
+            found=self.found,
+            hides_rows=self.hides_rows,
+            is_page=self.is_page,
+        )
+        # Each is looked up once. No choice is about the parts.
+        asked._events, asked._accounts, asked.parts = self._events, self._accounts, self.parts
+        scope, parts, _horizon = asked._bounds()
+        return count_newest(asked.rows(rows), scope=scope, parts=parts, limit=MAX_PER_CHIP)
 
     def _active(self) -> list[ListFilter]:
         return [each for each in self.listed.filters if each.name in self.values or self.hides(each.name)]

@@ -38,7 +38,7 @@ from ..models.status import REQUESTED
 from ..replays.missed import still_missed
 from ..routing import subscribed_to
 from .filters import ANSWER, PERIOD_CHOICES, TIMEOUT, codes_of, limits_of, with_answer
-from .listing import Asked, Default, ListFilter, Narrow, RowList, always, never, without_parts
+from .listing import Asked, Chip, Default, ListFilter, Narrow, RowList, always, never, without_parts
 
 PLATFORM = "-"
 """The owner of the platform's webhooks in a query. It is no name that an account is likely to have."""
@@ -46,7 +46,7 @@ PLATFORM = "-"
 COMPLETION, OCCURRENCE = _("completion"), _("occurrence")
 TRUE_OR_FALSE = MappingProxyType({"true": _("yes"), "false": _("no")})
 
-WITH_ATTEMPTS = 1000
+WITH_ATTEMPTS = 600
 """Maximum number of deliveries that one page examines for an answer: it reads all attempts of each, often four."""
 
 State = Delivery.State
@@ -252,6 +252,18 @@ DELIVERIES = DeliveryList(
     model=Delivery,
     owner_path="webhook__owner",
     ids={"dlv": "pk", "evt": "event", "wh": "webhook", "rpl": "replay"},
+    bar=("q", "webhook_id", "event_type", "period"),
+    chips=(
+        Chip(label=_("All"), values={}),
+        Chip(label=_("Failed"), values={"state": State.GIVEN_UP.value}),
+        Chip(label=_("Retrying"), values={"state": State.PENDING.value, "attempted": "true"}),
+        Chip(label=_("Delivered"), values={"state": State.SUCCEEDED.value}),
+        Chip(
+            label=_("Still missed"),
+            values={"missed": "true"},
+            counted_by=[{"state": state.value} for state in Delivery.LISTED_STATES],
+        ),
+    ),
     filters=(
         _search(_("ID (dlv_…, evt_…, wh_…, rpl_…), reference of an event, part of a URL")),
         ListFilter(
@@ -261,6 +273,14 @@ DELIVERIES = DeliveryList(
             narrow=lambda rows, value, asked: rows.in_state(value),
             values={**dict(State.choices), Delivery.COMPLETED: _("succeeded or given up")},
             is_by_index=_is_state_listed,
+        ),
+        ListFilter(
+            name="attempted",
+            label=_("attempted"),
+            meaning="`true` for deliveries of which an attempt was made, `false` for the others; with `state=pending` "
+            "those that are retried.",
+            narrow=lambda rows, value, asked: rows.filter(**{f"attempt_count{'__gt' * (value == 'true')}": 0}),
+            values=TRUE_OR_FALSE,
         ),
         ListFilter(
             name="missed",
@@ -356,6 +376,7 @@ def _occurred(lookup: str) -> Narrow:
 EVENTS = EventList(
     model=Event,
     ids={"evt": "pk"},
+    bar=("q", "type", "period"),
     filters=(
         _search(_("ID (evt_…), reference of an event")),
         *_period("recorded", "; an event may have occurred earlier"),
@@ -418,6 +439,7 @@ class WebhookList(RowList):
 WEBHOOKS = WebhookList(
     model=Webhook,
     ids={"wh": "pk"},
+    bar=("q", "status", "health", "event_type"),
     filters=(
         _search(_("ID (wh_…), part of a URL or of a description")),
         ListFilter(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -289,9 +289,18 @@ class AccountPage(SafePage):
         return result
 
 
+class ShownChip(NamedTuple):
+    label: Any
+    query: str
+    number: str
+    """Empty if it is not known."""
+    is_chosen: bool
+
+
 class ListPage(AccountPage):
     """A page with one of the account's lists, and its filters."""
 
+    is_live = True
     listed: ClassVar[RowList]
 
     def rows(self) -> Any:
@@ -313,13 +322,34 @@ class ListPage(AccountPage):
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         filters = [each for each in self.listed.filters if each.name != "owner"]
         form = FilterForm(self.request.GET, filters=filters, offers=self.offers(), label_suffix="")
-        page = self._page(form.cleaned_data) if form.is_valid() else Page(rows=[])
-        context = {"form": form, "is_cut_short": page.is_cut_short, **links_of(self.request, page)}
+        values = form.cleaned_data if form.is_valid() else {}
+        asked = Asked(self.listed, values, owner_ids=[self.owner.pk], hides_rows=self.hides_rows())
+        page = self._page(asked) if form.is_valid() else Page(rows=[])
+        fields = [field for field in form.visible_fields() if field.name not in self.listed.bar]
+        context = {
+            "form": form,
+            "bar": [form[name] for name in self.listed.bar],
+            "more": fields,
+            "has_more": any(each.errors or (each.data and each.name not in self.listed.chip_names) for each in fields),
+            "chips": list(self._chips(asked, page)),
+            "is_cut_short": page.is_cut_short,
+            **links_of(self.request, page),
+        }
         return super().get_context_data(**context, **self.shown(page), **kwargs)
 
-    def _page(self, values: dict[str, Any]) -> Page:
-        asked = Asked(self.listed, values, owner_ids=[self.owner.pk], hides_rows=self.hides_rows())
+    def _page(self, asked: Asked) -> Page:
         return asked.page(self.rows(), cursor=cursor_of(self.request), size=PER_PAGE)
+
+    def _chips(self, asked: Asked, page: Page) -> Iterator[ShownChip]:
+        """Yield the choices above the list. They are not counted if the page has read many rows already."""
+        rows = self.rows()
+        for chip in self.listed.chips:
+            query = self.request.GET.copy()
+            for name in (*self.listed.chip_names, "cursor"):
+                query.pop(name, None)
+            query.update(chip.values)
+            number = "" if page.is_cut_short else asked.number_of(chip, rows)
+            yield ShownChip(chip.label, query.urlencode(), number, asked.is_chosen(chip))
 
 
 class FormPage(AccountPage, BaseFormView):

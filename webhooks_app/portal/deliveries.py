@@ -43,10 +43,11 @@ class DeliveryListPage(ListPage):
     listed = DELIVERIES
 
     def offers(self) -> dict[str, Any]:
-        rows = Webhook.objects.owned_by(self.owner).order_by("-pk").values_list("pk", "url")
+        rows = Webhook.objects.owned_by(self.owner).order_by("-pk").values_list("pk", "description", "url")
         chosen = rows.filter(pk=self.request.GET.get("webhook_id"))
-        webhooks = {**dict(rows[:MAX_CHOICES]), **dict(chosen)}
-        return {**super().offers(), "webhook_id": [(pk, url[:60]) for pk, url in webhooks.items()]}
+        # Without the scheme, so that typing in the field finds a webhook.
+        names = {pk: [about, url.partition("://")[2][:60]] for pk, about, url in (*rows[:MAX_CHOICES], *chosen)}
+        return {**super().offers(), "webhook_id": [(pk, " · ".join(filter(None, each))) for pk, each in names.items()]}
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         """Show the deliveries of one webhook as a section of its page."""
@@ -85,7 +86,8 @@ class DeliveryPage(AccountPage):
             policy=policy_in_words(delivery),
             why_cancelled=why_cancelled(delivery) if delivery.state == Delivery.State.CANCELLED else "",
             redeliveries=delivery_rows(again.order_by("-pk")[:RECENT], url=self.delivery_url),
-            actions=list(buttons_of(self, DELIVERY, delivery, lambda name: name)),
+            delivery_actions=list(buttons_of(self, DELIVERY, delivery, lambda name: name)),
+            delivery_url=self.delivery_url(delivery.pk),
             **kwargs,
         )
 

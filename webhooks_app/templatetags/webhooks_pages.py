@@ -15,10 +15,21 @@ from django.utils.translation import gettext
 
 from ..models.fields import translated
 from ..pages.charts import heat_cells
-from ..pages.display import PARTS_OF_TYPE, breakable, coloured, moment, state_of_key, until_verified
+from ..pages.display import (
+    PARTS_OF_TYPE,
+    breakable,
+    clock,
+    coloured,
+    coloured_json,
+    moment,
+    state_of_key,
+    until_verified,
+)
 
 register = template.Library()
 register.filter(breakable)
+register.filter(clock)
+register.filter(coloured_json)
 register.filter(heat_cells)
 register.filter(moment)
 register.filter(state_of_key)

@@ -111,6 +111,7 @@ function keepPageLive(page) {
         replaceContent(part, found.innerHTML);
       }
     }
+    page.dispatchEvent(new CustomEvent("webhooks:read", { detail: now }));
     hideRefresh();
   }
 
@@ -129,6 +130,134 @@ function keepPageLive(page) {
   next();
 }
 
+// A list, and beside it what one of its rows leads to, read from that page. Without room for both, a row is a link.
+function keepLog(log) {
+  const page = log.closest("[data-live-page]");
+  const rows = log.querySelector("[data-rows]");
+  const pane = log.querySelector(".webhooks-pane");
+  const button = log.querySelector("[data-many]");
+  const links = (within = rows) => [...within.querySelectorAll("[data-row]")];
+  const addressOf = (link) => link.getAttribute("href");
+  const isThere = () => log.getBoundingClientRect().top >= 0;
+  let opened = "";
+  let latest = null;
+
+  async function open(address, options = { headers: { "X-Requested-With": "fetch" } }) {
+    opened = address;
+    mark();
+    try {
+      const answer = await fetch(address, options);
+      const found = new DOMParser().parseFromString(await answer.text(), "text/html");
+      if (opened !== address) return;
+      opened = new URL(answer.url).pathname;
+      show(found, answer);
+    } catch {
+      window.location.assign(address);
+    }
+  }
+
+  // The heading is a link to the page itself. Messages say what a button has done.
+  function show(found, answer) {
+    const detail = found.querySelector("[data-detail]");
+    if (!detail) {
+      window.location.assign(answer.url);
+      return;
+    }
+    const [heading, link] = [document.createElement("h2"), document.createElement("a")];
+    link.href = opened;
+    link.textContent = found.querySelector("h1").textContent;
+    heading.append(link);
+    const part = document.createElement("div");
+    part.append(...found.querySelectorAll(".webhooks-message"), detail);
+    if (pane.dataset.shown === opened && lasting(pane.lastChild) !== lasting(part)) {
+      if (!pane.contains(document.activeElement) && !isSelected(pane)) replaceContent(pane.lastChild, part.innerHTML);
+    } else if (pane.dataset.shown !== opened) {
+      pane.replaceChildren(heading, part);
+      pane.scrollTop = 0;
+      offerCopies(pane);
+    }
+    pane.dataset.shown = opened;
+    pane.querySelectorAll(".webhooks-refresh").forEach((refresh) => { refresh.hidden = true; });
+    history.replaceState(null, "", `#${opened.split("/").at(-2)}`);
+    mark();
+  }
+
+  function mark() {
+    for (const link of links()) {
+      const row = link.closest("tr");
+      if (addressOf(link) === opened) row.setAttribute("aria-current", "true");
+      else row.removeAttribute("aria-current");
+    }
+  }
+
+  // New rows are shown to readers at the top of the list. The others see their number, and the rows that they have.
+  function refresh(now) {
+    const found = now.querySelector("[data-rows]");
+    const known = new Set(links().map(addressOf));
+    const number = links(found).filter((link) => !known.has(addressOf(link))).length;
+    latest = found;
+    if (isThere() && !isSelected(rows)) {
+      insert();
+    } else {
+      button.hidden = number === 0;
+      button.textContent = number === 1 ? button.dataset.one : button.dataset.many.replace("#", number);
+    }
+    if (pane.querySelector("[data-expected]")) open(opened);
+  }
+
+  function insert() {
+    const focused = links().includes(document.activeElement) && addressOf(document.activeElement);
+    button.hidden = true;
+    if (lasting(latest) === lasting(rows)) return;
+    replaceContent(rows, latest.innerHTML);
+    mark();
+    links().find((link) => addressOf(link) === focused)?.focus({ preventScroll: true });
+  }
+
+  function press(event) {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    const place = links().indexOf(event.target);
+    if (step && place >= 0) {
+      event.preventDefault();
+      links()[place + step]?.focus();
+    }
+  }
+
+  function click(event) {
+    const link = event.target.closest("[data-row]");
+    const attempt = event.target.closest(".webhooks-strip a");
+    const isPlain = !event.ctrlKey && !event.metaKey && !event.shiftKey && event.button === 0;
+    if (link && rows.contains(link) && isPlain && pane.offsetParent) {
+      event.preventDefault();
+      open(addressOf(link));
+    } else if (attempt && pane.contains(attempt)) {
+      event.preventDefault();
+      const details = pane.querySelector(attempt.hash);
+      details.open = true;
+      details.scrollIntoView({ block: "nearest" });
+    }
+  }
+
+  function submit(event) {
+    event.preventDefault();
+    delete pane.dataset.shown;
+    open(event.target.getAttribute("action"), { method: "POST", body: new FormData(event.target, event.submitter) });
+  }
+
+  pane.hidden = false;
+  log.addEventListener("keydown", press);
+  log.addEventListener("click", click);
+  pane.addEventListener("submit", submit);
+  page?.addEventListener("webhooks:read", (event) => refresh(event.detail));
+  button.addEventListener("click", () => {
+    insert();
+    page.scrollIntoView();
+    links()[0]?.focus();
+  });
+  const first = links().find((link) => location.hash && addressOf(link).includes(location.hash.slice(1))) ?? links()[0];
+  if (first && pane.offsetParent) open(addressOf(first));
+}
+
 function isSelected(part) {
   const selection = window.getSelection();
   return !selection.isCollapsed && part.contains(selection.anchorNode);
@@ -138,7 +267,7 @@ function isSelected(part) {
 function lasting(part) {
   return part.innerHTML
     .replace(/(<time [^>]*) title="[^"]*"/g, "$1")
-    .replace(/ hidden(="")?/g, "")
+    .replace(/ hidden(="")?| aria-current="true"/g, "")
     .replace(/name="csrfmiddlewaretoken" value="[^"]*"/g, "");
 }
 
@@ -147,7 +276,9 @@ function replaceContent(part, html) {
   const scrolled = [...part.querySelectorAll(".webhooks-scroll")].map((each) => each.scrollLeft);
   const key = (details, index) => details.id || index;
   const open = new Map([...part.querySelectorAll("details")].map((each, index) => [key(each, index), each.open]));
+  const checked = [...part.querySelectorAll(".webhooks-tabs > :checked")].map((each) => each.id);
   part.innerHTML = html;
+  checked.forEach((id) => { (document.getElementById(id) ?? {}).checked = true; });
   part.querySelectorAll("details").forEach((details, index) => {
     details.open = open.get(key(details, index)) ?? details.open;
   });
@@ -381,6 +512,7 @@ document.addEventListener("DOMContentLoaded", () => {
   document.addEventListener("keydown", focusSearch);
   document.querySelectorAll("[data-live]").forEach(keepLive);
   document.querySelectorAll("[data-live-page]").forEach(keepPageLive);
+  document.querySelectorAll("[data-log]").forEach(keepLog);
   window.setInterval(countDown, 1000);
   document.querySelectorAll("[data-group]").forEach(offerWholeGroup);
   document.querySelectorAll("[data-owners]").forEach(suggestOwners);
