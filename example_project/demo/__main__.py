@@ -151,6 +151,7 @@ def _wait_for_the_end(narrator: Narrator, players: Mapping[str, Player]) -> None
     """Wait until the retry schedule is over, and a little longer to detect excess requests."""
     first = players["refusing"].receiver.events("user.subscribed")[0].at
     last_due = first + SpecificationPolicy().span
+    narrator.action("waiting for the third retry, which is due 30 s after the second one failed")
     with narrator.progress():
         while (remaining := (last_due - datetime.now(UTC)).total_seconds()) > -GRACE_SECONDS:
             narrator.waiting(

@@ -116,7 +116,7 @@ def test_a_new_customer_tests_and_repairs_a_webhook(browser: Browser, service: s
         expect(lost).to_have_text("2", timeout=1000 * GIVEN_UP_WITHIN_SECONDS)  # the page reads itself again
 
         customer.steps = 0
-        customer.clicks(tab.get_by_role("main").get_by_role("link", name="http://127.0.0.1"))
+        customer.clicks(tab.get_by_role("main").get_by_role("link", name="http://127.0.0.1").first)
         customer.sees("Last failure: Answered with status 503")
         customer.follows("See what it received")
         customer.confirms("Repair it")
@@ -127,7 +127,7 @@ def test_a_new_customer_tests_and_repairs_a_webhook(browser: Browser, service: s
         assert customer.steps <= 6
 
         customer.follows("Webhooks")
-        customer.clicks(tab.get_by_role("main").get_by_role("link", name="http://127.0.0.1"))
+        customer.clicks(tab.get_by_role("main").get_by_role("link", name="http://127.0.0.1").first)
         customer.follows("See what it received")
         repaired = customer.row("ppt.generation.completed").filter(has_text="200")
         repaired.first.wait_for(timeout=EXPECT_MILLISECONDS)
@@ -176,7 +176,7 @@ def test_a_webhook_is_created_tested_and_deleted_without_javascript(browser: Bro
         customer.confirms("Redeliver")
         customer.sees("Redelivered the event.")
         customer.follows("Webhooks")
-        customer.clicks(tab.get_by_role("main").get_by_role("link", name="http://127.0.0.1"))
+        customer.clicks(tab.get_by_role("main").get_by_role("link", name="http://127.0.0.1").first)
         for action, done in (("Pause", "Paused"), ("Resume", "Resumed"), ("Delete", "Deleted")):
             if action != "Resume":  # which is the remedy
                 customer.follows("Settings")

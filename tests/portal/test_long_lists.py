@@ -81,9 +81,9 @@ def test_the_oldest_of_many_webhooks_is_on_the_overview_when_it_fails(many: Cust
     monkeypatch.setattr("webhooks_app.pages.verdict.MAX_JUDGED", 1000)
     cut_short = many.get("overview")
 
-    assert [webhook.pk for webhook, *_shown in page.context["attention"]] == [many.webhook.pk]
+    assert [row.webhook.pk for row in page.context["webhook_rows"] if row.standing.tone == "bad"] == [many.webhook.pk]
     assert (page.context["number"], "Only the newest" in text(page)) == (1001, False)
-    assert cut_short.context["attention"] == []
+    assert cut_short.context["attention"] == 0
     assert "Only the newest 1000 webhooks are counted here." in text(cut_short)
 
 

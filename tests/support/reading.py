@@ -58,6 +58,12 @@ def cells(html: str, heading: str) -> list[str]:
     return [words(cell) for cell in column(parsed(html), heading)]
 
 
+def figure(html: str, name: str) -> str:
+    """Return the value of the figure with this label; "" if there is none."""
+    terms = [term for term in parsed(html).find_all("dt") if words(term) == name]
+    return words(terms[0].find_next("dd")) if terms else ""
+
+
 def refused(html: str) -> list[str]:
     """Return the names of the fields that are marked as invalid."""
     return [str(field["name"]) for field in parsed(html).select('[aria-invalid="true"]')]

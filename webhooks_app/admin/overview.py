@@ -25,16 +25,20 @@ from ..delivery.sql import oldest_due_at
 from ..doctor.delivery import DUE_ERROR, DUE_WARNING, tolerated
 from ..maintenance.rollups import reading
 from ..maintenance.rollups.reading import Counters, Series, Window
-from ..models import Delivery, QueueEntry, Webhook, WebhookHealth, WorkerProcess
+from ..models import Delivery, Problem, QueueEntry, Webhook, WebhookHealth, WorkerProcess
 from ..models.health import Thresholds
 from ..models.rollup import EVERY_WEBHOOK, id_of_account
+from ..models.standing import Standing
 from ..pages import charts
 from ..pages.charts import TITLES, window_of, windows
-from ..pages.display import in_time, percent, state_of
-from ..pages.health import disabled_in, failing_for
+from ..pages.display import grouped, in_time, percent
+from ..pages.overview import tiles, webhook_rows
 from ..pages.verdict import Verdict, attention_in, verdict_of
 from .display import deliveries_url, shows_deliveries
 from .owned import actor_of, manages_all, own_rows
+
+WORKERS, DUE, FAILED = "workers", "due", "failed"
+"""What the verdicts are about, beside webhooks in a state."""
 
 
 def verdict(*, workers: int, overdue: timedelta, last_hour: Counters, failing: int, has_more: bool = False) -> Verdict:
@@ -52,19 +56,19 @@ def _problems(
     delay = gettext("A delivery has been due for %(time)s.") % {"time": in_time(overdue)}
     if workers == 0:
         cause = gettext("No worker seen within the last minute. Events stay queued until a worker runs.")
-        yield Verdict(bad, _("Not delivering"), cause)
+        yield Verdict(bad, _("Not delivering"), cause, WORKERS)
     if overdue >= tolerated(DUE_ERROR):
-        yield Verdict(bad, _("Delayed"), delay)
+        yield Verdict(bad, _("Delayed"), delay, DUE)
     if requests >= limits.some_requests and failed >= limits.some_failed * requests:
-        yield Verdict(bad, _("Many errors"), _results(last_hour))
+        yield Verdict(bad, _("Many errors"), _results(last_hour), FAILED)
     if overdue >= tolerated(DUE_WARNING):
-        yield Verdict(warning, _("Delayed"), delay)
+        yield Verdict(warning, _("Delayed"), delay, DUE)
     if limits.are_many_failed(failed, requests):
-        yield Verdict(warning, _("Some errors"), _results(last_hour))
+        yield Verdict(warning, _("Some errors"), _results(last_hour), FAILED)
     if failing:
         text = ngettext("%(number)s webhook is failing.", "%(number)s webhooks are failing.", failing)
         cause = text % {"number": f"{failing}+" if has_more else failing}
-        yield Verdict(warning, _("Receivers failing"), cause)
+        yield Verdict(warning, _("Receivers failing"), cause, Standing.FAILING)
 
 
 def _results(last_hour: Counters) -> str:
@@ -77,6 +81,9 @@ def _results(last_hour: Counters) -> str:
 MAX_ENDANGERED = 10
 MAX_COUNTED = 5000
 """Upper limit for counts of pending deliveries; the page shows higher numbers as "more than"."""
+
+MAX_OPEN_PROBLEMS = 1000
+"""The most open problems that are counted."""
 
 MAX_STEPS = 4000
 """The most roll-ups of accounts in a chart. With more accounts, the overview is of some of them."""
@@ -104,26 +111,6 @@ class Backlog:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class FailingWebhook:
-    webhook: Webhook
-    state: str
-    total: Counters
-    cells: Sequence[charts.Cell]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class EndangeredWebhook:
-    """A webhook without a successful delivery for some time."""
-
-    webhook: Webhook
-    since_at: datetime
-    since: str
-    given_up: int
-    disabled: str
-    """Remaining time until it is disabled; "" if it will not be."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Overview:
     window: Window
     verdict: Verdict
@@ -131,11 +118,13 @@ class Overview:
     backlog: Backlog
     workers: int | None
     """Number of worker processes seen within the last minute; None for users who see only their own owners."""
-    failing: Sequence[FailingWebhook]
-    endangered: Sequence[EndangeredWebhook]
+    webhooks: Sequence[Webhook]
+    """Those that have failed longest, and those with the most given-up deliveries."""
     counted_accounts: int
     accounts: int
     """The number of accounts of the user; greater than that of counted ones if they are too many."""
+    webhook_ids: Sequence[str] | None
+    """Those of the user whose backlog and problems are counted; None for all."""
     has_more_webhooks: bool
     """True if the backlog and the failing webhooks are those of ``MAX_WEBHOOKS`` of the user's webhooks only."""
 
@@ -144,17 +133,8 @@ class Overview:
         return self.series.total
 
     @property
-    def success(self) -> str:
-        """The share of successes in percent; "" without deliveries."""
-        return percent(self.total.succeeded, self.total.finished) if self.total.finished else ""
-
-    @property
     def p50_ms(self) -> float | None:
         return self.total.response_times.percentile(0.5)
-
-    @property
-    def p95_ms(self) -> float | None:
-        return self.total.response_times.percentile(0.95)
 
     @property
     def per_minute(self) -> float:
@@ -184,7 +164,7 @@ def overview_for(request: HttpRequest, window: Window) -> Overview:
         counted = [id_of_account(pk) for pk in accounts]
         due_at = min((each for each in due if each), default=None)
     series = reading.series(window, counted)
-    backlog, endangered = _backlog(ids, now - due_at if due_at else timedelta()), _endangered(ids)
+    backlog, endangered = _backlog(ids, now - due_at if due_at else timedelta()), _endangered(ids, now)
     workers = WorkerProcess.objects.running().count() if ids is None else None
     recent_window = Window.HOUR if workers is not None else Window.DAY
     recent = (series if window is recent_window else reading.series(recent_window, counted)).total
@@ -204,10 +184,10 @@ def overview_for(request: HttpRequest, window: Window) -> Overview:
         series=series,
         backlog=backlog,
         workers=workers,
-        failing=_failing(window, ids),
-        endangered=endangered,
+        webhooks=_listed(endangered, window, ids),
         counted_accounts=len(counted),
         accounts=number,
+        webhook_ids=ids,
         has_more_webhooks=has_more_webhooks,
     )
 
@@ -216,17 +196,52 @@ def shown_overview(request: HttpRequest) -> dict[str, Any]:
     """Return the context of ``overview.html``, or nothing if the user may not view deliveries."""
     if not shows_deliveries(request):
         return {}
-    window = window_of(request)
-    overview = overview_for(request, window)
+    window, site = window_of(request), request.current_app
+    overview, deliveries = overview_for(request, window), partial(deliveries_url, site=site)
+    waiting = grouped(min(overview.backlog.waiting, MAX_COUNTED))
     return {
         "overview": overview,
+        "verdict_url": _url_of(overview.verdict, request, site),
         "windows": windows(window),
-        "title": TITLES[window],
-        **charts.shown(overview.series, window, partial(deliveries_url, site=request.current_app)),
-        "heat_width": charts.WIDTH,
-        "max_counted": MAX_COUNTED,
+        "tiles": tiles(
+            overview.series,
+            waiting=(_("Waiting"), f"> {waiting}" if overview.backlog.is_more else waiting),
+            url=deliveries,
+        ),
+        "problems": _open_problems(request, overview),
+        "problems_url": _url("problem_changelist", site=site),
+        **charts.shown(overview.series, window, deliveries),
+        "webhook_rows": webhook_rows(overview.webhooks, window, url=lambda pk: _url("webhook_change", pk, site=site)),
+        "span": TITLES[window],
         "max_webhooks": MAX_WEBHOOKS,
     }
+
+
+def _url(name: str, *args: str, site: str, **query: str) -> str:
+    return reverse(f"admin:webhooks_app_{name}", args=args, current_app=site, query=query)
+
+
+def _url_of(found: Verdict, request: HttpRequest, site: str) -> str:
+    """Return the URL of the rows behind a verdict; "" if it has none, or if the user may not see them."""
+    may = {name: request.user.has_perm(f"webhooks_app.view_{name}") for name in ("webhook", "problem")}
+    if found.about == WORKERS:
+        return _url("operations_changelist", site=site)
+    if found.about == DUE:
+        return deliveries_url(site=site, state=Delivery.State.PENDING)
+    if found.about == FAILED:
+        return _url("problem_changelist", site=site) if may["problem"] else deliveries_url(site=site, state="given_up")
+    return _url("webhook_changelist", site=site, health=found.about) if found.about and may["webhook"] else ""
+
+
+def _open_problems(request: HttpRequest, overview: Overview) -> str:
+    """Return the number of unresolved problems; "" for users who may not view them."""
+    if not request.user.has_perm("webhooks_app.view_problem"):
+        return ""
+    problems = Problem.objects.unresolved().order_by()
+    if overview.webhook_ids is not None:
+        problems = problems.filter(webhook__in=overview.webhook_ids)
+    number = problems.values("pk")[: MAX_OPEN_PROBLEMS + 1].count()
+    return grouped(number) if number <= MAX_OPEN_PROBLEMS else f"{grouped(MAX_OPEN_PROBLEMS)}+"
 
 
 def _oldest_due(webhook_ids: Sequence[str], now: datetime) -> Sequence[datetime | None]:
@@ -270,37 +285,18 @@ def _count(rows: QuerySet[Any]) -> int:
     return rows.values_list("webhook")[: MAX_COUNTED + 1].count()
 
 
-def _failing(window: Window, webhook_ids: list[str] | None) -> list[FailingWebhook]:
-    rows = reading.heat_map(window, webhook_ids)
-    webhooks = Webhook.objects.existing().in_bulk([row.webhook_id for row in rows])
-    return [
-        FailingWebhook(
-            webhook=webhooks[row.webhook_id],
-            state=state_of(webhooks[row.webhook_id]),
-            total=row.series.total,
-            cells=cells,
-        )
-        for row, cells in zip(rows, charts.heat_map(rows, window), strict=True)
-        if row.webhook_id in webhooks
-    ]
-
-
-def _endangered(webhook_ids: list[str] | None) -> list[EndangeredWebhook]:
+def _endangered(webhook_ids: list[str] | None, now: datetime) -> list[str]:
     """Return the active webhooks that have failed longest."""
-    failing = WebhookHealth.objects.failing(timezone.now()).filter(webhook__in=Webhook.objects.active())
+    failing = WebhookHealth.objects.failing(now).filter(webhook__in=Webhook.objects.active())
     if webhook_ids is not None:
         failing = failing.filter(webhook__in=webhook_ids)
-    return [
-        EndangeredWebhook(
-            webhook=health.webhook,
-            since_at=since_at,
-            since=failing_for(health),
-            given_up=health.given_up_count,
-            disabled=disabled_in(health.webhook, health),
-        )
-        for health in failing.select_related("webhook").order_by("failing_since")[:MAX_ENDANGERED]
-        if (since_at := health.failing_since) is not None
-    ]
+    return list(failing.order_by("failing_since").values_list("pk", flat=True)[:MAX_ENDANGERED])
+
+
+def _listed(endangered: list[str], window: Window, webhook_ids: list[str] | None) -> list[Webhook]:
+    listed = dict.fromkeys([*endangered, *reading.worst_webhooks(window, webhook_ids)])
+    found = Webhook.objects.existing().select_related("health", "lane").in_bulk(listed)
+    return [found[pk] for pk in listed if pk in found]
 
 
 def webhooks_overview(context: RequestContext) -> dict[str, Any]:

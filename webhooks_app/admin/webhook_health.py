@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from django.contrib import admin
 from django.http import HttpRequest
 from django.utils import timezone
-from django.utils.html import format_html, format_html_join
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
@@ -80,7 +80,7 @@ class HealthColumns(OwnedAdmin):
         series: Series | None = getattr(webhook, "last_day", None)
         if series is None or not series.total.finished:
             return self.get_empty_value_display()
-        return drawn_course(series)
+        return charts.small(charts.sparkline(series), name=charts.numbers_of(series.total))
 
     @admin.display(description=_("last delivery"))
     def last_delivery(self, webhook: Webhook) -> SafeString | str:
@@ -98,21 +98,3 @@ class HealthColumns(OwnedAdmin):
         if health is None or known_health(webhook).standing is not Standing.FAILING:
             return self.get_empty_value_display()
         return format_html('<span class="webhooks-bad">{} {}</span>', failing_for(health), disabled_in(webhook, health))
-
-
-def drawn_course(series: Series) -> SafeString:
-    """Return a small chart of the outcomes, with its numbers as its title."""
-    total = series.total
-    name = gettext("%(succeeded)d delivered, %(given_up)d given up") % {
-        "succeeded": total.succeeded,
-        "given_up": total.given_up,
-    }
-    shapes = format_html_join("", '<path class="{}" d="{}" stroke-width="{}"/>', charts.sparkline(series))
-    return format_html(
-        '<svg class="webhooks-course" viewBox="0 0 {} {}" role="img" aria-label="{}"><title>{}</title>{}</svg>',
-        charts.SPARK_WIDTH,
-        charts.SPARK_HEIGHT,
-        name,
-        name,
-        shapes,
-    )

@@ -7,20 +7,19 @@ numbers of its charts as a table.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import groupby
 from typing import Any, NamedTuple
 
 from django.http import HttpRequest
 from django.utils import formats, timezone
-from django.utils.html import escape
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from ..maintenance.rollups.reading import Counters, HeatRow, Series, Window
+from ..maintenance.rollups.reading import Counters, Point, Series, Window
 from ..models import Delivery
 from ..models.rollup import OUTCOMES
 from .display import grouped
@@ -44,9 +43,6 @@ TITLES = {
 
 SHARES = {"p50": 0.5, "p95": 0.95}
 """Percentiles drawn as lines."""
-
-SHADES = 5
-"""Shades of the heat map between "no failures" and "only failures"."""
 
 DATE, TO_THE_MINUTE = "Y-m-d", "Y-m-d H:i"
 """Formats of days and steps, the same in every language, as those of all times."""
@@ -137,14 +133,6 @@ class Frame:
     floor: int = HEIGHT - BOTTOM
 
 
-class Cell(NamedTuple):
-    x: float
-    width: float
-    shade: int | None
-    """From 0 (all succeeded) to ``SHADES`` (all given up); None without finished deliveries."""
-    label: str
-
-
 def window_of(request: HttpRequest) -> Window:
     """Return the window of the query; one day by default or if the value is unknown."""
     return {window.value: window for window in Window}.get(request.GET.get("window"), Window.DAY)
@@ -214,11 +202,47 @@ def _bars(series: Series, frame: Frame, url: ListUrl) -> Iterator[Bar]:
         yield Bar(_round(frame.left + first * width), _round(len(points) * width), listed, label)
 
 
+def numbers_of(total: Counters) -> str:
+    """Return the outcomes in words."""
+    numbers = {"succeeded": total.succeeded, "given_up": total.given_up}
+    return gettext("%(succeeded)d delivered, %(given_up)d given up") % numbers
+
+
 def sparkline(series: Series) -> Sequence[Shape]:
     """Return the outcomes as a chart without axes, scaled to the highest bars."""
     above, below = _highest(series)
     unit = SPARK_HEIGHT / max(1, above + below)
     return _stacked(series, left=0, right=SPARK_WIDTH, zero=above * unit, unit=unit)
+
+
+def coarse(series: Series) -> Series:
+    """Return the series in longer steps, few enough for a small chart."""
+    size = -(-len(series.points) // MAX_BARS)
+    parts = [series.points[first : first + size] for first in range(0, len(series.points), size)]
+    totals = [Series(points=part, step_seconds=series.step_seconds).total for part in parts]
+    points = [Point(start=part[0].start, counters=total) for part, total in zip(parts, totals, strict=True)]
+    return Series(points=points, step_seconds=size * series.step_seconds, as_of=series.as_of)
+
+
+def spark(name: str, values: Sequence[float | None]) -> Shape:
+    """Return one figure as a chart without axes, scaled to the highest bar."""
+    step, most = SPARK_WIDTH / len(values), max((value or 0 for value in values), default=0)
+    drawn = [
+        f"M{_round((number + 0.5) * step)} {SPARK_HEIGHT}v-{_round(value / most * SPARK_HEIGHT)}"
+        for number, value in enumerate(values)
+        if value
+    ]
+    return Shape(name, "".join(drawn), _round(step * (1 - GAP)))
+
+
+def small(shapes: Iterable[Shape], *, name: str = "") -> SafeString:
+    """Return a chart without axes as SVG. Without a name it only decorates a figure."""
+    drawn = format_html_join("", '<path class="{}" d="{}" stroke-width="{}"/>', shapes)
+    named = format_html('role="img" aria-label="{}"><title>{}</title>', name, name)
+    start = format_html(
+        '<svg class="webhooks-course" viewBox="0 0 {} {}" preserveAspectRatio="none"', SPARK_WIDTH, SPARK_HEIGHT
+    )
+    return format_html("{} {}{}</svg>", start, named if name else mark_safe('aria-hidden="true">'), drawn)
 
 
 def _stacked(series: Series, *, left: float, right: float, zero: float, unit: float) -> Sequence[Shape]:
@@ -273,43 +297,6 @@ def _milliseconds(value: float | None) -> str:
     return "" if value is None else grouped(math.floor(value + 0.5))
 
 
-def heat_map(rows: Sequence[HeatRow], window: Window) -> list[Sequence[Cell]]:
-    """Return the cells of each webhook, over a width of ``WIDTH``.
-
-    Adjacent steps of the same shade and label become one cell, such as the hours of a day in the view of a week.
-    """
-    labels = _labels(rows[0].series, window) if rows else []
-    return [list(_heat_row(row, labels)) for row in rows]
-
-
-def _heat_row(row: HeatRow, labels: Sequence[str]) -> Iterator[Cell]:
-    step, number = WIDTH / len(labels), 0
-    shades = (shade(point.counters) for point in row.series.points)
-    for (shade_of_all, label), run in groupby(zip(shades, labels, strict=True)):
-        length = len(list(run))
-        yield Cell(_round(number * step), _round((length - GAP / 2) * step), shade_of_all, label)
-        number += length
-
-
-def _labels(series: Series, window: Window) -> list[str]:
-    """Return the label of each step. Each date is formatted only once."""
-    moments = [timezone.localtime(point.start) for point in series.points]
-    if window in TIME_FORMATS:
-        return [formats.date_format(moment, TIME_FORMATS[window]) for moment in moments]
-    days = {day: formats.date_format(day, DATE) for day in {moment.date() for moment in moments}}
-    return [days[moment.date()] for moment in moments]
-
-
-def shade(counters: Counters) -> int | None:
-    """Return the shade of a step: 0 only if nothing was given up, ``SHADES`` only if everything was."""
-    rate = counters.success_rate
-    if rate is None:
-        return None
-    if rate in (0, 1):
-        return 0 if rate else SHADES
-    return 1 + int((1 - rate) * (SHADES - 1))
-
-
 def ceiling(most: float) -> float:
     """Return the upper end of an axis: 2, 4 or 10 times a power of ten, so that its middle is whole."""
     if most <= 2:
@@ -339,13 +326,3 @@ def _tick(at: float, label: str) -> Tick:
 
 def _round(value: float) -> float:
     return round(value, 1)
-
-
-def heat_cells(cells: Sequence[Cell]) -> SafeString:
-    """Return a row of the heat map. A template is several times slower for thousands of cells."""
-    rects = [
-        f'<rect class="shade-{"none" if each.shade is None else each.shade}" x="{each.x}" y="0" width="{each.width}"'
-        f' height="16"><title>{escape(each.label)}</title></rect>'
-        for each in cells
-    ]
-    return mark_safe("".join(rects))  # noqa: S308 - numbers and escaped text

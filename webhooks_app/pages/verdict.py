@@ -24,6 +24,8 @@ class Verdict(NamedTuple):
     """As that of a ``Standing``."""
     state: Any
     cause: str
+    about: str = ""
+    """What its rows are found by: a ``Standing`` of webhooks, or a name that the face knows; "" if all is well."""
 
 
 class Attention(NamedTuple):
@@ -55,7 +57,7 @@ def verdict_of(attention: Attention, day: Counters) -> Verdict:
     if attention.webhooks:
         (gravest, _pk), most = attention.webhooks[0], len(attention.webhooks)
         text = ngettext("%(number)d webhook needs attention.", "%(number)d webhooks need attention.", most)
-        return Verdict(gravest.tone, gravest.label, text % {"number": most})
+        return Verdict(gravest.tone, gravest.label, text % {"number": most}, gravest.value)
     if not day.finished:
         return Verdict("good", Standing.HEALTHY.label, gettext("There were no deliveries in the last 24 hours."))
     text = gettext("%(rate)s of the deliveries of the last 24 hours succeeded.")

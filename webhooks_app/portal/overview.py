@@ -11,20 +11,24 @@ from django.utils.translation import gettext_lazy as _
 
 from ..maintenance.rollups import reading
 from ..maintenance.rollups.reading import Counters, Window
-from ..models import MailPreference, Webhook
+from ..models import AuditEntry, MailPreference, Webhook
 from ..models.rollup import id_of_account
-from ..models.standing import healths_of
+from ..models.standing import Standing, health_of
 from ..operations.portal_links import LinkSession
 from ..pages import charts
-from ..pages.display import percent
-from ..pages.health import in_short
+from ..pages.health import sentences
+from ..pages.overview import happenings, name_of, retrying, tiles, webhook_rows
 from ..pages.verdict import attention_in, verdict_of
 from .base import AccountPage, SafePage, redirect
 from .first_visit import Step, first_visit
+from .webhooks import last_failure_of
 
 __all__ = ["AccountsPage", "OverviewPage"]
 
 MAX_LISTED = 10
+
+WITH_RETRIES = (Standing.FAILING, Standing.PARTLY_FAILING, Standing.RETRYING)
+"""The states of webhooks with scheduled retries."""
 
 
 class AccountsPage(SafePage):
@@ -52,31 +56,33 @@ class OverviewPage(AccountPage):
     title = _("Overview")
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        now = timezone.now()
         newest = Webhook.objects.existing().owned_by(self.owner).order_by("-pk")
-        attention = attention_in(newest, timezone.now())
-        listed = [pk for _standing, pk in attention.webhooks[:MAX_LISTED]]
-        webhooks = (
-            newest.select_related("health").defer("filter", "encrypted_headers", "pending_headers").in_bulk(listed)
-        )
+        attention = attention_in(newest, now)
+        listed = [pk for _standing, pk in attention.webhooks]
+        listed = list(dict.fromkeys([*listed, *newest.values_list("pk", flat=True)[:MAX_LISTED]]))[:MAX_LISTED]
+        loaded = newest.select_related("health", "lane").defer("filter", "encrypted_headers", "pending_headers")
+        webhooks = loaded.in_bulk(listed)
         account, window = [id_of_account(self.owner.pk)], charts.window_of(self.request)
         series = reading.series(window, account)
-        day = (series if window is Window.DAY else reading.series(Window.DAY, account)).total
-        healths = healths_of(webhooks.values())
+        day = series if window is Window.DAY else reading.series(Window.DAY, account)
+        retries = retrying([pk for standing, pk in attention.webhooks if standing in WITH_RETRIES], now)
         return super().get_context_data(
-            verdict=verdict_of(attention, day),
+            verdict=verdict_of(attention, day.total),
             number=attention.number,
-            first_visit=self._first_visit(attention.number, newest, day),
+            first_visit=self._first_visit(attention.number, newest, day.total),
             is_whole=attention.is_whole,
-            day=day,
-            success=percent(day.succeeded, day.finished) if day.finished else "",
-            p50=day.response_times.percentile(0.5),
-            p95=day.response_times.percentile(0.95),
-            attention=[
-                (webhooks[pk], healths[pk].standing, in_short(webhooks[pk], healths[pk]))
-                for pk in listed
-                if pk in webhooks
-            ],
-            more=len(attention.webhooks) - MAX_LISTED,
+            tiles=tiles(day, waiting=(_("Retrying"), retries), url=self._listed),
+            is_expected=retries != "0",
+            gravest=self._gravest(webhooks.get(listed[0])) if attention.webhooks else None,
+            attention=len(attention.webhooks),
+            webhook_rows=webhook_rows(
+                [webhooks[pk] for pk in listed if pk in webhooks],
+                Window.DAY,
+                url=lambda pk: self.url("webhook", pk),
+            ),
+            span=charts.TITLES[Window.DAY],
+            happenings=happenings(AuditEntry.objects.owned_by(self.owner).for_owner(), webhooks, url=self._url_of),
             windows=charts.windows(window),
             **charts.shown(series, window, self._listed),
             mails=MailPreference.Mails(MailPreference.objects.of(self.owner)).label,
@@ -85,6 +91,24 @@ class OverviewPage(AccountPage):
 
     def _first_visit(self, number: int, webhooks: Any, day: Counters) -> list[Step]:
         return first_visit(self, webhooks.select_related("health")) if number < 2 and not day.finished else []
+
+    def _gravest(self, webhook: Webhook | None) -> dict[str, Any] | None:
+        """Return the context of the webhook that needs attention most, unless it was deleted in between."""
+        if webhook is None:
+            return None
+        found = health_of(webhook)
+        failure = last_failure_of(webhook, found)
+        return {
+            "name": name_of(webhook),
+            "url": self.url("webhook", webhook.pk),
+            "standing": found.standing,
+            "reason": webhook.status_reason,
+            "sentences": sentences(webhook, found),
+            "failure_url": self.delivery_url(failure.pk) if failure else "",
+        }
+
+    def _url_of(self, pk: str) -> str:
+        return self.url({"wh": "webhook", "dlv": "delivery", "rpl": "replay"}[pk.partition("_")[0]], pk)
 
     def _listed(self, **filters: str) -> str:
         """Return the URL of the list of deliveries with these filters of the charts."""

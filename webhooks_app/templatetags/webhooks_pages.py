@@ -14,7 +14,6 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext
 
 from ..models.fields import translated
-from ..pages.charts import heat_cells
 from ..pages.display import (
     PARTS_OF_TYPE,
     breakable,
@@ -30,7 +29,6 @@ register = template.Library()
 register.filter(breakable)
 register.filter(clock)
 register.filter(coloured_json)
-register.filter(heat_cells)
 register.filter(moment)
 register.filter(state_of_key)
 register.filter(translated)

@@ -181,14 +181,6 @@ class Window(enum.Enum):
         return [last - (self.steps - 1 - number) * self.step for number in range(self.steps)]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class HeatRow:
-    """The outcomes of one webhook's deliveries by step."""
-
-    webhook_id: str
-    series: Series
-
-
 def series(window: Window, ids: Collection[str] = (EVERY_WEBHOOK,), *, now: datetime | None = None) -> Series:
     """Return the combined counters of these webhooks or accounts (``id_of_account``) by step; by default of all.
 
@@ -218,18 +210,15 @@ def each(window: Window, webhook_ids: Iterable[str], *, now: datetime | None = N
     return {webhook_id: _series(window, starts, sums.get(webhook_id, {}), tail) for webhook_id in wanted}
 
 
-def heat_map(
+def worst_webhooks(
     window: Window, webhook_ids: Collection[str] | None = None, *, top: int = TOP, now: datetime | None = None
-) -> list[HeatRow]:
-    """Return the outcomes of the webhooks with the most given-up deliveries, in descending order."""
-    now = now or timezone.now()
-    failing = Rollup.objects.filter(spans(window, now), given_up__gt=0)
+) -> list[str]:
+    """Return the ids of the webhooks with the most given-up deliveries, in descending order."""
+    failing = Rollup.objects.filter(spans(window, now or timezone.now()), given_up__gt=0)
     if webhook_ids is not None:
         failing = failing.filter(webhook_id__in=list(webhook_ids))
     by_webhook = failing.order_by().values_list("webhook_id")
-    worst = [webhook_id for webhook_id, _ in by_webhook.annotate(sum=Sum("given_up")).order_by("-sum")[:top]]
-    found = each(window, worst, now=now)
-    return [HeatRow(webhook_id=webhook_id, series=series) for webhook_id, series in found.items()]
+    return [webhook_id for webhook_id, _ in by_webhook.annotate(sum=Sum("given_up")).order_by("-sum")[:top]]
 
 
 def spans(window: Window, now: datetime) -> Q:
