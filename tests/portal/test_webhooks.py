@@ -473,6 +473,7 @@ def test_the_overview_names_what_needs_attention(amina: Customer) -> None:
     assert "Healthy" in well
     assert "1 webhook needs attention." in ill
     assert "Too many failures." in ill
+    assert amina.url("webhook-action", amina.webhook.pk, "enable") in str(named(ill, "State"))
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from django.http import HttpResponse
@@ -16,9 +17,11 @@ from ..models.rollup import id_of_account
 from ..models.standing import Standing, health_of
 from ..operations.portal_links import LinkSession
 from ..pages import charts
+from ..pages.actions import WEBHOOK
 from ..pages.health import sentences
 from ..pages.overview import happenings, name_of, retrying, tiles, webhook_rows
 from ..pages.verdict import attention_in, verdict_of
+from .actions import FORMS, Button, buttons_of
 from .base import AccountPage, SafePage, redirect
 from .first_visit import Step, first_visit
 from .webhooks import last_failure_of
@@ -26,6 +29,16 @@ from .webhooks import last_failure_of
 __all__ = ["AccountsPage", "OverviewPage"]
 
 MAX_LISTED = 10
+
+REMEDIES: Mapping[Standing, str] = {
+    Standing.UNVERIFIED: "verify",
+    Standing.VERIFICATION_FAILED: "verify",
+    Standing.DISABLED: "enable",
+    Standing.PAUSED: "resume",
+    Standing.FAILING: "replay_missed",
+    Standing.PARTLY_FAILING: "replay_missed",
+}
+"""The action that helps most in each state."""
 
 WITH_RETRIES = (Standing.FAILING, Standing.PARTLY_FAILING, Standing.RETRYING)
 """The states of webhooks with scheduled retries."""
@@ -104,8 +117,16 @@ class OverviewPage(AccountPage):
             "standing": found.standing,
             "reason": webhook.status_reason,
             "sentences": sentences(webhook, found),
+            "remedies": list(self._remedies(webhook, REMEDIES.get(found.standing, ""))),
             "failure_url": self.delivery_url(failure.pk) if failure else "",
         }
+
+    def _remedies(self, webhook: Webhook, name: str) -> Iterator[Button]:
+        """Return the button of this action, if the user may perform it and the state permits it."""
+        if not name:
+            return iter(())
+        url = self.url(FORMS[name], webhook.pk) if name in FORMS else self.url("webhook-action", webhook.pk, name)
+        return buttons_of(self, {name: WEBHOOK[name]}, webhook, lambda _name: url)
 
     def _url_of(self, pk: str) -> str:
         return self.url({"wh": "webhook", "dlv": "delivery", "rpl": "replay"}[pk.partition("_")[0]], pk)
