@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from typing import Any
 
 from django.http import HttpResponse
@@ -14,31 +13,18 @@ from ..maintenance.rollups import reading
 from ..maintenance.rollups.reading import Counters, Window
 from ..models import AuditEntry, MailPreference, Webhook
 from ..models.rollup import id_of_account
-from ..models.standing import Standing, health_of
+from ..models.standing import Standing
 from ..operations.portal_links import LinkSession
 from ..pages import charts
-from ..pages.actions import WEBHOOK
-from ..pages.health import sentences
 from ..pages.overview import happenings, name_of, retrying, tiles, webhook_rows
 from ..pages.verdict import attention_in, verdict_of
-from .actions import FORMS, Button, buttons_of
 from .base import AccountPage, SafePage, redirect
 from .first_visit import Step, first_visit
-from .webhooks import last_failure_of
+from .webhooks import card
 
 __all__ = ["AccountsPage", "OverviewPage"]
 
 MAX_LISTED = 10
-
-REMEDIES: Mapping[Standing, str] = {
-    Standing.UNVERIFIED: "verify",
-    Standing.VERIFICATION_FAILED: "verify",
-    Standing.DISABLED: "enable",
-    Standing.PAUSED: "resume",
-    Standing.FAILING: "replay_missed",
-    Standing.PARTLY_FAILING: "replay_missed",
-}
-"""The action that helps most in each state."""
 
 WITH_RETRIES = (Standing.FAILING, Standing.PARTLY_FAILING, Standing.RETRYING)
 """The states of webhooks with scheduled retries."""
@@ -106,27 +92,10 @@ class OverviewPage(AccountPage):
         return first_visit(self, webhooks.select_related("health")) if number < 2 and not day.finished else []
 
     def _gravest(self, webhook: Webhook | None) -> dict[str, Any] | None:
-        """Return the context of the webhook that needs attention most, unless it was deleted in between."""
+        """Return the card of the webhook that needs attention most, unless it was deleted in between."""
         if webhook is None:
             return None
-        found = health_of(webhook)
-        failure = last_failure_of(webhook, found)
-        return {
-            "name": name_of(webhook),
-            "url": self.url("webhook", webhook.pk),
-            "standing": found.standing,
-            "reason": webhook.status_reason,
-            "sentences": sentences(webhook, found),
-            "remedies": list(self._remedies(webhook, REMEDIES.get(found.standing, ""))),
-            "failure_url": self.delivery_url(failure.pk) if failure else "",
-        }
-
-    def _remedies(self, webhook: Webhook, name: str) -> Iterator[Button]:
-        """Return the button of this action, if the user may perform it and the state permits it."""
-        if not name:
-            return iter(())
-        url = self.url(FORMS[name], webhook.pk) if name in FORMS else self.url("webhook-action", webhook.pk, name)
-        return buttons_of(self, {name: WEBHOOK[name]}, webhook, lambda _name: url)
+        return {**card(self, webhook, ""), "name": name_of(webhook), "url": self.url("webhook", webhook.pk)}
 
     def _url_of(self, pk: str) -> str:
         return self.url({"wh": "webhook", "dlv": "delivery", "rpl": "replay"}[pk.partition("_")[0]], pk)
