@@ -132,8 +132,7 @@ class SimulatedWorker:
     def __init__(self, window: int, endpoints: Sequence[Endpoint]) -> None:
         self._now = 0.0
         self._endpoints = {f"webhook-{number:05}": endpoint for number, endpoint in enumerate(endpoints)}
-        clock: Any = self  # has what the slots need of a clock
-        self._slots = Slots(clock=clock, window=window, cap=usual_cap(window, CAP))
+        self._slots = Slots(window=window, cap=usual_cap(window, CAP))
         self._due: dict[str, None] = {}
         self._numbers = itertools.count()
         self._delays: defaultdict[str, list[float]] = defaultdict(list)
@@ -143,9 +142,6 @@ class SimulatedWorker:
             self._slots.learn(name, endpoint.owner, endpoint.is_fast)
             for at, number in endpoint.events:
                 self._add(at, name, number)
-
-    def monotonic(self) -> float:
-        return self._now
 
     def run(self, until: float) -> dict[str, list[float]]:
         """Return the delays of all requests from due to sent, by group; of those never sent, until the end."""
@@ -173,18 +169,19 @@ class SimulatedWorker:
         result = DeliveryAttempt.Result.SUCCEEDED if seconds < TIMEOUT_SECONDS else DeliveryAttempt.Result.TIMEOUT
         attempt: Any = Attempt(round(1000 * seconds), result.value)
         step: Any = None
-        self._slots.note([(change, attempt, step, step)])  # type: ignore[list-item]
+        self._slots.note([(change, attempt, step, step)], self._now)  # type: ignore[list-item]
         self._slots.give_back([change])
 
     def _claim(self) -> None:
         names = sorted(self._due)
         names = [name for name in names if name > self._last][:MAX_LANES] or names[:MAX_LANES]
         self._last = names[-1] if len(names) == MAX_LANES else ""
-        for ask in self._slots.asks(self._slots.with_room(names), BATCH_SIZE):
+        names, _ = self._slots.with_room(names, self._now)
+        for ask in self._slots.asks(names, BATCH_SIZE, self._now):
             endpoint = self._endpoints[ask.webhook_id]
             number = min(ask.room, ask.cap - ask.own, len(endpoint.due))
             claims = [self._new_claim(ask.webhook_id) for _ in range(number)]
-            self._slots.take(claims)
+            self._slots.take(claims, self._now)
             for claim in claims:
                 self._slots.begin(claim, self._now)
                 self._delays[endpoint.group].append(self._now - endpoint.due.popleft())

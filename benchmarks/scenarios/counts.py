@@ -14,9 +14,10 @@ from typing import Any
 
 from django.db import DEFAULT_DB_ALIAS
 
+from tests.support.queues import LookingQueue
 from webhooks_app.conf import settings
 from webhooks_app.delivery.engine import Engine
-from webhooks_app.delivery.queue import Queue
+from webhooks_app.delivery.schedule import Schedule
 from webhooks_app.delivery.slots import Slots
 from webhooks_app.models import Delivery, DeliveryAttempt, Webhook
 from webhooks_app.signals import deliveries_created
@@ -137,13 +138,13 @@ def _deliver_live(owners: Sequence[Any], per_second: int, counting: Counting) ->
 
     def emit(number: int) -> None:
         rows.emit_one(owners[number % len(owners)])
-        polls.notified(webhooks[number % len(owners)], more_follow=False)
+        claimer.tell(partial(Schedule.named, webhook_ids=webhooks[number % len(owners)]))
 
     transport = SteadyTransport(clock, emit=emit, events=LIVE_EVENTS, per_second=per_second)
     engine = Engine(transport=transport, clock=clock)
     transport.end = engine.stop
-    polls = engine._dispatcher.claimer.polls  # noqa: SLF001 - in place of the database's notifications
-    polls.is_listening = True
+    claimer = engine._dispatcher.claimer  # noqa: SLF001 - in place of the database's notifications
+    claimer.tell(lambda schedule, now: schedule._replace(is_listening=True))
     with counting():
         engine.run()
     _raise_if_pending()
@@ -153,9 +154,7 @@ def _claim(counting: Counting) -> None:
     """Claim all deliveries in full batches, without sending them."""
     clock = SteppedClock()
     lease = timedelta(seconds=settings.LEASE_SECONDS)
-    queue = Queue(
-        using=DEFAULT_DB_ALIAS, clock=clock, lease=lease, slots=Slots(clock=clock, window=1_000_000, cap=EVENTS)
-    )
+    queue = LookingQueue(using=DEFAULT_DB_ALIAS, clock=clock, lease=lease, slots=Slots(window=1_000_000, cap=EVENTS))
     size = settings.BATCH_SIZE
     with counting():
         claimed = sum(len(queue.claim(size)) for _ in range(DELIVERIES // size))

@@ -10,11 +10,11 @@ from typing import ClassVar
 
 from django.db import DEFAULT_DB_ALIAS
 
+from tests.support.queues import LookingQueue
 from webhooks_app.conf import settings
 from webhooks_app.delivery.claim import Claim
-from webhooks_app.delivery.claiming import FREED_WITHIN
-from webhooks_app.delivery.queue import Queue
 from webhooks_app.delivery.recording import record
+from webhooks_app.delivery.schedule import FREED_WITHIN
 from webhooks_app.delivery.sending import finish, request_for
 from webhooks_app.delivery.slots import Slots
 from webhooks_app.delivery.sql import sql_for
@@ -73,9 +73,9 @@ class Order(BaseScenario):
             many["record_buffers_ratio"] = many["record_buffers"] / few["record_buffers"]
 
 
-def _queue(clock: SteppedClock) -> Queue:
+def _queue(clock: SteppedClock) -> LookingQueue:
     lease = timedelta(seconds=settings.LEASE_SECONDS)
-    return Queue(using=DEFAULT_DB_ALIAS, clock=clock, lease=lease, slots=Slots(clock=clock, window=10_000, cap=50))
+    return LookingQueue(using=DEFAULT_DB_ALIAS, clock=clock, lease=lease, slots=Slots(window=10_000, cap=50))
 
 
 def _make_waiting(number: int) -> str:
@@ -89,7 +89,7 @@ def _make_waiting(number: int) -> str:
     return webhook.pk
 
 
-def _parked(queue: Queue, waiting: int) -> tuple[list[Claim], Counter[str]]:
+def _parked(queue: LookingQueue, waiting: int) -> tuple[list[Claim], Counter[str]]:
     """Claim the first delivery, and look until all others are parked; return the claim, and the counts."""
     counts = Counter[str]()
     with counters.counting(counts):
@@ -103,7 +103,7 @@ def _parked(queue: Queue, waiting: int) -> tuple[list[Claim], Counter[str]]:
     return claims, counts
 
 
-def _record(queue: Queue, claims: Sequence[Claim], clock: SteppedClock) -> None:
+def _record(queue: LookingQueue, claims: Sequence[Claim], clock: SteppedClock) -> None:
     requests = [request_for(claim, now=clock(), timeout_seconds=30) for claim in claims]
     finished = [
         finish(Exchange(request=request, duration_seconds=0.01, response=Response(status=200))) for request in requests

@@ -14,11 +14,11 @@ from django.utils import timezone
 from webhooks_app import send_test_event
 from webhooks_app.database import clock as clock_module
 from webhooks_app.database.clock import DatabaseClock
-from webhooks_app.delivery.queue import Queue
 from webhooks_app.models import Delivery
 from webhooks_app.operations.actors import PROJECT
 from webhooks_app.operations.lifecycle import start_verification
 
+from ..support.queues import LookingQueue
 from ..support.rows import emit_one, unverified
 from ..support.slots import open_slots
 
@@ -57,11 +57,11 @@ def test_deliveries_of_a_process_with_a_fast_clock_are_due_now(alice, webhook, m
     assert timezone.now() > datetime.now(UTC) + timedelta(minutes=59)
     ask(alice, webhook)
 
-    queue = Queue(
+    queue = LookingQueue(
         using="default",
         clock=DatabaseClock("default"),
         lease=timedelta(seconds=45),
-        slots=open_slots(DatabaseClock("default")),
+        slots=open_slots(),
     )
 
     assert [claim.kind for claim in queue.claim(10)] == [kind]

@@ -12,13 +12,13 @@ import pytest
 from webhooks_app.conf import transport_options
 from webhooks_app.delivery.claim import Finished
 from webhooks_app.delivery.engine import Engine
-from webhooks_app.delivery.queue import Queue
 from webhooks_app.delivery.recording import record
 from webhooks_app.delivery.sql import sql_for
 from webhooks_app.models import Webhook
 from webhooks_app.transport import Exchange, Request, Response
 from webhooks_app.transport.memory import Answer, MemoryTransport
 
+from ..support.queues import LookingQueue
 from ..support.rows import make_webhook
 from ..support.slots import open_slots
 
@@ -82,7 +82,7 @@ class Receiver:
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
 
-def recorded(queue: Queue, finished: Sequence[Finished], now: datetime) -> list[Finished]:
+def recorded(queue: LookingQueue, finished: Sequence[Finished], now: datetime) -> list[Finished]:
     """Record results as the worker of this queue does. Return those with a valid claim."""
     valid = record(sql_for("default"), finished, now)
     queue.forget([item.claim for item in finished])
@@ -111,16 +111,16 @@ def webhook(alice: Any) -> Webhook:
     return make_webhook(alice)
 
 
-def _new_queue(clock: ManualClock) -> Queue:
-    return Queue(using="default", clock=clock, lease=timedelta(seconds=45), slots=open_slots(clock))
+def _new_queue(clock: ManualClock) -> LookingQueue:
+    return LookingQueue(using="default", clock=clock, lease=timedelta(seconds=45), slots=open_slots())
 
 
 @pytest.fixture
-def queue(clock: ManualClock) -> Queue:
+def queue(clock: ManualClock) -> LookingQueue:
     return _new_queue(clock)
 
 
 @pytest.fixture
-def other_queue(clock: ManualClock) -> Queue:
+def other_queue(clock: ManualClock) -> LookingQueue:
     """The queue of another worker."""
     return _new_queue(clock)

@@ -9,9 +9,9 @@ import pytest
 from django.db import connection, connections
 
 from webhooks_app.conf import transport_options
-from webhooks_app.database.clock import DatabaseClock
 from webhooks_app.delivery.engine import Engine
-from webhooks_app.delivery.polling import PolledEvent, PollSchedule, commit_event
+from webhooks_app.delivery.listening import PolledEvent, commit_event
+from webhooks_app.delivery.schedule import Schedule
 from webhooks_app.transport.memory import MemoryTransport
 
 from ..support.engines import at_work
@@ -22,18 +22,18 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
-def polls():
-    return PollSchedule(DatabaseClock("default"), sweep_seconds=3600)
+def told():
+    """What a worker is told."""
+    return []
 
 
 @pytest.fixture
-def event(polls):
+def event(told):
     """An event after all commits so far."""
     connection.ensure_connection()
-    event = PolledEvent("default", polls)
+    event = PolledEvent("default", told.append)
     event.wait(0)
-    polls.is_look_due()
-    polls.looked(found=False, took_seconds=0)
+    told.clear()
     return event
 
 
@@ -49,7 +49,7 @@ def elsewhere(function):
 
 @pytest.mark.only_on("sqlite", "mariadb")
 def test_a_sleeping_engine_sends_new_deliveries(alice, webhook, settings, monkeypatch):
-    monkeypatch.setattr("webhooks_app.delivery.polling.LINGER_SECONDS", 0.0)
+    monkeypatch.setattr("webhooks_app.delivery.schedule.LINGER_SECONDS", 0.0)
     settings.WEBHOOKS_SWEEP_SECONDS = 3600
     transport = MemoryTransport(transport_options())
     with at_work(Engine(transport=transport, database_thread=True)) as engine:
@@ -61,40 +61,40 @@ def test_a_sleeping_engine_sends_new_deliveries(alice, webhook, settings, monkey
         wait_until(lambda: len(transport.requests) == 2)
 
 
-def test_a_commit_ends_the_wait_and_makes_a_look_due(alice, webhook, event, polls):
+def test_a_commit_ends_the_wait_and_makes_a_look_due(alice, webhook, event, told):
     elsewhere(lambda: emit_one(alice))
 
     event.wait(60)
 
-    assert polls.is_look_due()
+    assert told == [Schedule.asked]
 
 
-def test_without_a_commit_the_wait_ends_at_its_timeout(event, polls):
+def test_without_a_commit_the_wait_ends_at_its_timeout(event, told):
     started_at = time.monotonic()
 
     event.wait(0.1)
 
     assert time.monotonic() - started_at >= 0.1
-    assert not polls.is_look_due()
+    assert told == []
 
 
-def test_set_ends_the_wait_without_a_look(event, polls):
+def test_set_ends_the_wait_without_a_look(event, told):
     event.set()
 
     event.wait(60)
 
-    assert not polls.is_look_due()
+    assert told == []
 
 
-def test_a_failed_connection_makes_a_look_due(event, polls, monkeypatch):
+def test_a_failed_connection_makes_a_look_due(event, told, monkeypatch):
     monkeypatch.setattr(event, "_sql", "SELECT nothing_of_this_name")
 
     event.wait(60)
 
-    assert polls.is_look_due()
+    assert told == [Schedule.asked]
 
 
-def test_a_server_is_not_polled_if_messages_wake_the_engine(polls):
-    is_polled = isinstance(commit_event("default", polls, is_woken=True), PolledEvent)
+def test_a_server_is_not_polled_if_messages_wake_the_engine(told):
+    is_polled = isinstance(commit_event("default", told.append, is_woken=True), PolledEvent)
 
     assert is_polled == (connection.vendor == "sqlite")

@@ -12,6 +12,7 @@ from django.test import override_settings
 
 from webhooks_app.conf import settings
 from webhooks_app.delivery import recording
+from webhooks_app.delivery.claiming import Turn
 from webhooks_app.delivery.dispatcher import (
     COLLECT_SECONDS,
     PAUSE_SECONDS_EACH,
@@ -172,7 +173,7 @@ def test_claims_not_taken_are_released_after_an_outage(alice, webhook, clock, di
 
 def test_a_stopped_dispatcher_sleeps_during_an_outage_with_requests_in_flight(results, clock, dispatcher, monkeypatch):
     monkeypatch.setattr(connection, "close", lambda: None)
-    monkeypatch.setattr(dispatcher.claimer.queue, "claim", gone)
+    monkeypatch.setattr(dispatcher.claimer.queue, "look", gone)
     dispatcher.put(results[:1])
     clock.advance(1)
     dispatcher.turn(never)
@@ -217,7 +218,7 @@ def test_a_retry_is_expected_even_if_its_commit_was_not_acknowledged(alice, webh
 
 def test_the_log_of_an_outage_is_one_line(clock, dispatcher, monkeypatch, caplog):
     monkeypatch.setattr(connection, "close", lambda: None)
-    monkeypatch.setattr(dispatcher.claimer.queue, "claim", gone)
+    monkeypatch.setattr(dispatcher.claimer.queue, "look", gone)
 
     dispatcher.turn(never)
 
@@ -234,7 +235,7 @@ def test_a_slot_is_expected_once(alice, clock, dispatcher):
         dispatcher.wake()
         dispatcher.turn(never)
 
-    assert len(dispatcher.claimer.polls._moments) == 1
+    assert len(dispatcher.claimer._schedule.moments) == 1
 
 
 def test_a_claim_that_waited_too_long_is_released_unsent(alice, webhook, clock, dispatcher):
@@ -301,7 +302,7 @@ def test_after_an_outage_other_workers_have_time_to_record(results, clock, monke
     dispatcher = Dispatcher(using="default", clock=clock, window=WINDOW)
     monkeypatch.setattr(connection, "close", lambda: None)
     with monkeypatch.context() as patch:
-        patch.setattr(dispatcher.claimer.queue, "claim", gone)
+        patch.setattr(dispatcher.claimer.queue, "look", gone)
         dispatcher.turn(never)
     clock.advance(46)
     dispatcher.turn(never)
@@ -357,9 +358,8 @@ def test_only_beyond_light_load_claims_wait_for_results_that_are_written(
 def test_the_pause_after_a_claim_grows_with_the_claim_up_to_a_limit(claimed, seconds, dispatcher, monkeypatch):
     pauses = []
     monkeypatch.setattr(dispatcher._over, "wait", pauses.append)
-    dispatcher.claimer.claimed = claimed
 
-    dispatcher.pause_after_claim()
+    dispatcher.pause_after_claim(Turn(has_asked=True, claimed=claimed))
 
     assert pauses == [pytest.approx(seconds)]
 
@@ -367,12 +367,10 @@ def test_the_pause_after_a_claim_grows_with_the_claim_up_to_a_limit(claimed, sec
 def test_there_is_no_pause_after_a_turn_that_claimed_nothing(results, dispatcher, monkeypatch):
     pauses = []
     monkeypatch.setattr(dispatcher._over, "wait", pauses.append)
-    dispatcher.pause_after_claim()
-    dispatcher.turn(never)
 
-    dispatcher.pause_after_claim()
+    dispatcher.pause_after_claim(dispatcher.claim_turn(never))
 
-    assert pauses == [8 * PAUSE_SECONDS_EACH]
+    assert pauses == []
 
 
 def test_there_is_no_pause_after_a_full_claim(alice, webhook, clock, monkeypatch):
@@ -384,11 +382,9 @@ def test_there_is_no_pause_after_a_full_claim(alice, webhook, clock, monkeypatch
         dispatcher = Dispatcher(using="default", clock=clock, window=WINDOW)
     monkeypatch.setattr(dispatcher._over, "wait", pauses.append)
 
-    dispatcher.claim_turn(never)
-    dispatcher.pause_after_claim()
+    dispatcher.pause_after_claim(dispatcher.claim_turn(never))
     assert (dispatcher.in_flight, pauses) == (2, [])
 
     clock.advance(dispatcher.seconds_to_claim() + 0.001)  # a sum of floats may be a little too small
-    dispatcher.claim_turn(never)
-    dispatcher.pause_after_claim()
+    dispatcher.pause_after_claim(dispatcher.claim_turn(never))
     assert (dispatcher.in_flight, pauses) == (3, [PAUSE_SECONDS_EACH])

@@ -7,11 +7,11 @@ from datetime import timedelta
 import pytest
 
 from webhooks_app.delivery.engine import Engine
-from webhooks_app.delivery.queue import Queue
 from webhooks_app.delivery.sending import finish, request_for
-from webhooks_app.models import Webhook
+from webhooks_app.models import QueueEntry, Webhook
 from webhooks_app.transport import Exchange, Response
 
+from ..support.queues import LookingQueue
 from ..support.rows import deliveries, emit_one, make_webhook
 from ..support.slots import open_slots
 from .conftest import recorded
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def make_queue(clock):
-    return lambda: Queue(using="default", clock=clock, lease=timedelta(hours=1), slots=open_slots(clock, cap=1000))
+    return lambda: LookingQueue(using="default", clock=clock, lease=timedelta(hours=1), slots=open_slots(cap=1000))
 
 
 def claimed_in(seconds, clock, *queues, limit=500, step=0.1):
@@ -127,3 +127,17 @@ def test_a_notice_never_uses_the_slot_of_its_retry(alice, clock, make_queue, rat
     assert kinds_claimed(4, clock, queue) == expected
     left = {delivery.state for delivery in deliveries("retry_notice")} - {"pending"}
     assert left == ({"cancelled"} if rate < 1 else set())
+
+
+def test_an_expired_delivery_does_not_count_towards_the_limit_of_its_webhook(alice, clock, queue, other_queue):
+    make_webhook(alice, max_in_flight=1)
+    emit_one(alice)
+    QueueEntry.objects.update(expires_at=clock())
+    assert queue.claim(10) == []
+    emit_one(alice)
+
+    clock.advance(0.1)
+    assert queue.schedule.publish_at <= clock.monotonic() + 0.001
+    queue.publish()
+
+    assert len(other_queue.claim(10)) == 1

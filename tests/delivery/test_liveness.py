@@ -85,7 +85,7 @@ def run(clock, seconds, *workers):
     for _ in range(seconds):
         clock.advance(1)
         for worker in workers:
-            worker.claimer.polls.wake()
+            worker.wake()
             worker.turn(never)
 
 
@@ -234,14 +234,14 @@ def test_no_request_starts_without_a_recent_heartbeat(limits, first, clock):
 
 def test_a_slow_claim_can_be_sent(limits, judge, alice, clock, monkeypatch):
     emit_one(alice)
-    claim = judge.claimer.queue.claim
+    look = judge.claimer.queue.look
 
-    def claim_slowly(*args, **options):
-        claims = claim(*args, **options)
+    def look_slowly(*args):
+        found = look(*args)
         clock.advance(limits[0] + 1)
-        return claims
+        return found
 
-    monkeypatch.setattr(judge.claimer.queue, "claim", claim_slowly)
+    monkeypatch.setattr(judge.claimer.queue, "look", look_slowly)
 
     run(clock, 1, judge)
 

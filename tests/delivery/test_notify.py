@@ -6,6 +6,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
@@ -14,7 +15,8 @@ from django.db import OperationalError, connection, connections
 from webhooks_app.conf import transport_options
 from webhooks_app.database.clock import DatabaseClock
 from webhooks_app.delivery.engine import Engine
-from webhooks_app.delivery.polling import CHANNEL, NotifyEvent, PollSchedule
+from webhooks_app.delivery.listening import CHANNEL, NotifyEvent
+from webhooks_app.delivery.schedule import Now, Schedule
 from webhooks_app.transport.memory import MemoryTransport
 from webhooks_app.wake import waking_workers
 from webhooks_app.wake.messages import NotifyRate, notify
@@ -54,7 +56,7 @@ def _real_wake_ups(settings):
 
 @pytest.fixture(autouse=True)
 def no_lingering(monkeypatch):
-    monkeypatch.setattr("webhooks_app.delivery.polling.LINGER_SECONDS", 0.0)
+    monkeypatch.setattr("webhooks_app.delivery.schedule.LINGER_SECONDS", 0.0)
 
 
 def test_new_deliveries_are_sent_at_once(alice, webhook, settings):
@@ -83,7 +85,7 @@ def test_deliveries_after_the_suspension_of_notifications_are_sent(alice, webhoo
     rate._tokens, rate._at = 0.0, time.monotonic() + 60
     monkeypatch.setattr("webhooks_app.wake.messages._rate", rate)
     # longer than required on a busy machine
-    for side in ("delivery.polling", "wake.messages"):
+    for side in ("delivery.schedule", "wake.messages"):
         monkeypatch.setattr(f"webhooks_app.{side}.UNNOTIFIED_SECONDS", 10.0)
     with asleep(alice, settings) as transport:
         emit_one(alice)
@@ -104,7 +106,7 @@ def test_a_new_connection_listens_again(alice, webhook, settings):
 
 
 def test_a_closed_connection_does_not_listen():
-    event = NotifyEvent("default", PollSchedule(DatabaseClock("default"), sweep_seconds=5))
+    event = NotifyEvent("default", [].append)
     event.wait(0)
     event.clear()
     with pytest.raises(OperationalError), connection.cursor() as cursor:
@@ -160,7 +162,7 @@ def test_notifications_stay_suspended_while_commits_exceed_their_rate(monkeypatc
 
 
 def test_a_set_event_does_not_wait():
-    event = NotifyEvent("default", PollSchedule(DatabaseClock("default"), sweep_seconds=5))
+    event = NotifyEvent("default", [].append)
     waiting = threading.Thread(target=event.wait, args=(3600,), daemon=True)
     waiting.start()
 
@@ -172,8 +174,8 @@ def test_a_set_event_does_not_wait():
 
 def test_a_cleared_event_has_taken_the_notifications_so_far():
     webhook_id = "wh_" + "1" * 32
-    polls = PollSchedule(DatabaseClock("default"), sweep_seconds=5)
-    event = NotifyEvent("default", polls)
+    told = []
+    event = NotifyEvent("default", told.append)
     connection.ensure_connection()
     event.wait(0)
 
@@ -181,4 +183,6 @@ def test_a_cleared_event_has_taken_the_notifications_so_far():
         others.submit(notify, "default", [webhook_id]).result()
         others.submit(connections.close_all).result()
 
-    wait_until(lambda: event.clear() or polls.take_named() == [webhook_id])
+    wait_until(lambda: event.clear() or told[1:])
+    now = Now(datetime.now(UTC), time.monotonic())
+    assert list(told[1](Schedule(sweep_seconds=5), now).names) == [webhook_id]

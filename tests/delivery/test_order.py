@@ -11,6 +11,7 @@ from django.test.utils import CaptureQueriesContext
 
 from webhooks_app import emit
 from webhooks_app.delivery.claim import ClaimRequest
+from webhooks_app.delivery.schedule import Look
 from webhooks_app.delivery.sending import finish, finish_lost, request_for
 from webhooks_app.emission import NewEvent, emit_many
 from webhooks_app.exceptions import InvalidEventDataError
@@ -210,7 +211,7 @@ def test_a_delivery_is_parked_once(alice, in_order, queue, clock):
 @pytest.fixture
 def cost(queue, clock, monkeypatch):
     """Return the costs of recording claims and claiming again: statements, and rows read from the queue."""
-    fetch_batch = queue._sql.fetch_batch
+    fetch_batch = queue.sql.fetch_batch
     rows = []
 
     def counted(*args, **kwargs):
@@ -219,7 +220,7 @@ def cost(queue, clock, monkeypatch):
         return found
 
     def measure(claims):
-        monkeypatch.setattr(queue._sql, "fetch_batch", counted)
+        monkeypatch.setattr(queue.sql, "fetch_batch", counted)
         rows.clear()
         with CaptureQueriesContext(connection) as context:
             record_all(queue, claims, clock)
@@ -254,10 +255,10 @@ def test_a_search_for_lost_claims_reads_no_backlog(alice, in_order, queue, clock
     emitted(alice, None, None)
     queue.claim(1)
     clock.advance(46)
-    terms = queue._terms(clock())
+    terms = queue.queue._terms(Look(queue.now, clock(), 10, with_lost=True))
 
     with CaptureQueriesContext(connection) as context:
-        picked = queue._sql.claim([ClaimRequest(in_order.pk, 0, 0, 1, is_unknown=False, lost_only=True)], terms)
+        picked = queue.sql.claim([ClaimRequest(in_order.pk, 0, 0, 1, is_unknown=False, lost_only=True)], terms)
 
     assert [claim.lost_since is not None for claim in picked.claims] == [True]
     limits = [query["sql"].rpartition("LIMIT ")[2] for query in context if "ORDER BY due_at LIMIT" in query["sql"]]
@@ -506,7 +507,7 @@ def test_an_invalid_ordering_key_is_refused(alice, key):
 @pytest.mark.only_on("postgresql")
 def test_a_webhook_with_an_order_is_claimed_while_another_thread_claims(alice, in_order, queue, monkeypatch):
     [event] = emitted(alice, None)
-    sql = queue._sql
+    sql = queue.sql
     monkeypatch.setattr(sql, "_ordered", frozenset())
     claim_at_once = sql._claim_at_once
 

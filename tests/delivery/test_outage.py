@@ -54,14 +54,14 @@ def test_a_wake_up_during_a_lost_connection_is_not_forgotten(clock, monkeypatch)
     dispatcher.turn(lambda _: False)
     dispatcher.wake()
     with monkeypatch.context() as patch:
-        patch.setattr(dispatcher.claimer.queue, "claim", gone)
+        patch.setattr(dispatcher.claimer.queue, "look", gone)
         dispatcher.turn(lambda _: False)
     assert not dispatcher.outage.may_ask
 
     clock.advance(dispatcher.pause_seconds())
 
     assert dispatcher.outage.may_ask
-    assert dispatcher.claimer.polls.is_look_due()
+    assert dispatcher.pause_seconds() == 0
 
 
 def test_a_success_of_one_side_does_not_end_the_outage_of_the_other(clock):

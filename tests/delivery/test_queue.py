@@ -8,7 +8,6 @@ import pytest
 from django.db import DataError, OperationalError, connection
 from django.test.utils import CaptureQueriesContext
 
-from webhooks_app.delivery.queue import Queue
 from webhooks_app.delivery.sending import finish, finish_lost, request_for
 from webhooks_app.delivery.slots import Slots
 from webhooks_app.delivery.sql import oldest_due_at
@@ -16,6 +15,7 @@ from webhooks_app.encryption import decrypt
 from webhooks_app.models import Delivery, DeliveryAttempt, Event, QueueEntry, Webhook
 from webhooks_app.transport import Exchange, Response
 
+from ..support.queues import LookingQueue
 from ..support.rows import deliveries, emit_one, make_webhook
 from ..support.slots import open_slots
 from .conftest import recorded
@@ -27,7 +27,7 @@ LEASE = timedelta(seconds=45)
 
 @pytest.fixture
 def queue(clock):
-    return Queue(using="default", clock=clock, lease=LEASE, slots=open_slots(clock))
+    return LookingQueue(using="default", clock=clock, lease=LEASE, slots=open_slots())
 
 
 def answered(claim, clock, status=200):
@@ -77,12 +77,12 @@ def test_claims_for_a_webhook_do_not_exceed_its_limit(alice, webhook, queue, clo
 
 
 def test_a_webhook_is_still_fast_after_hours_without_deliveries(alice, webhook, clock):
-    queue = Queue(using="default", clock=clock, lease=LEASE, slots=Slots(clock=clock, window=64, cap=4))
+    queue = LookingQueue(using="default", clock=clock, lease=LEASE, slots=Slots(window=64, cap=4))
     emit_one(alice)
     finished = [answered(claim, clock) for claim in queue.claim(10)]
-    queue.slots.note(finished)
+    queue.slots.note(finished, clock.monotonic())
     recorded(queue, finished, clock())
-    queue.publish(at_once=True)
+    queue.publish()
 
     for _ in range(2):
         clock.advance(3601)
@@ -321,9 +321,9 @@ def test_a_claim_of_named_webhooks_is_full_at_its_own_limit(alice, webhook, queu
         emit_one(alice)
 
     assert len(queue.claim_of([webhook.pk], 100)) == 2
-    assert queue.is_full
+    assert queue.found.is_full
     assert len(queue.claim_of([webhook.pk], 100)) == 1
-    assert not queue.is_full
+    assert not queue.found.is_full
 
 
 def test_deliveries_behind_a_result_that_is_recorded_during_the_claim_are_left_behind(alice, queue, monkeypatch):
@@ -331,24 +331,24 @@ def test_deliveries_behind_a_result_that_is_recorded_during_the_claim_are_left_b
     for _ in range(2):
         emit_one(alice)
     first = queue.claim(10)
-    claim = type(queue._sql).claim
+    claim = type(queue.sql).claim
 
     def claim_while_recording(*arguments):
         claimed = claim(*arguments)
         queue.slots.give_back(first)
         return claimed
 
-    monkeypatch.setattr(type(queue._sql), "claim", claim_while_recording)
+    monkeypatch.setattr(type(queue.sql), "claim", claim_while_recording)
 
     assert queue.claim(10) == []
-    assert queue.left_behind
+    assert queue.found.left
 
 
 def test_a_claim_of_webhooks_without_deliveries_is_not_full(webhook, queue):
     assert queue.claim_of([], 100) == []
-    assert not queue.is_full
+    assert not queue.found.is_full
     assert queue.claim_of([webhook.pk], 100) == []
-    assert not queue.is_full
+    assert not queue.found.is_full
 
 
 @pytest.mark.parametrize("page", [2, 3])
@@ -374,7 +374,7 @@ def test_a_claim_never_exceeds_the_requested_size(alice, queue):
 
 
 def test_expired_notices_do_not_hide_other_deliveries(alice, webhook, clock):
-    queue = Queue(using="default", clock=clock, lease=LEASE, slots=open_slots(clock, cap=2))
+    queue = LookingQueue(using="default", clock=clock, lease=LEASE, slots=open_slots(cap=2))
     for _ in range(2):
         emit_one(alice)
     recorded(queue, [answered(claim, clock, 500) for claim in queue.claim(10)], clock())
@@ -504,7 +504,7 @@ def test_events_are_read_in_the_transaction_of_the_claim(alice, webhook, queue, 
     """If they cannot be read, nothing is claimed and held for the length of a lease."""
     emit_one(alice)
     with monkeypatch.context() as patch:
-        patch.setattr(queue._sql, "events", gone)
+        patch.setattr(queue.sql, "events", gone)
         with pytest.raises(OperationalError):
             queue.claim(10)
 
@@ -517,7 +517,7 @@ def gone(*args):
 
 @pytest.mark.only_on("sqlite", "mariadb")  # PostgreSQL selects and changes them in one statement
 def test_a_lost_claim_recorded_concurrently_remains_recorded(alice, webhook, queue, clock, monkeypatch):
-    statements = queue._sql
+    statements = queue.sql
     emit_one(alice)
     (claim,) = queue.claim(10)
     clock.advance(46)
@@ -540,7 +540,7 @@ def test_results_are_written_in_the_order_of_their_deliveries(alice, webhook, qu
         emit_one(alice)
     finished = [answered(claim, clock) for claim in queue.claim(10)]
     written = []
-    statements = type(queue._sql)
+    statements = type(queue.sql)
     save = statements.save
 
     def look_and_save(self, items, now):
@@ -561,7 +561,7 @@ def test_unstorable_text_is_not_logged(alice, webhook, queue, clock, monkeypatch
     def refuse(self, items, now):
         raise DataError("invalid byte sequence\nCONTEXT:  COPY webhooks, line 1: said by the receiver")
 
-    monkeypatch.setattr(type(queue._sql), "save", refuse)
+    monkeypatch.setattr(type(queue.sql), "save", refuse)
 
     assert recorded(queue, [answered(claim, clock)], clock()) == []
     delivery = Delivery.objects.get()

@@ -50,9 +50,9 @@ class Sharing(RuleBasedStateMachine):
     def begin_several_in_one_claim(self, data, number):
         webhooks = data.draw(st.lists(st.sampled_from(list(self.owners)), min_size=2, max_size=number, unique=True))
         before = self.beyond()
-        for ask in self.worker.slots.asks(webhooks, self.window):
+        for ask in self.worker.slots.asks(webhooks, self.window, self.worker.clock.monotonic()):
             claims = [claim_of(ask.webhook_id) for _ in range(ask.room)]
-            self.worker.slots.take(claims)
+            self.worker.slots.take(claims, self.worker.clock.monotonic())
             self.claims += claims
         if len({claim.webhook_id for claim in self.claims}) > 1 and self.beyond() > before:
             assert self.beyond() <= self.most_beyond()

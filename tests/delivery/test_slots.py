@@ -124,11 +124,11 @@ def test_a_webhook_is_fast_again_after_a_fast_result(worker, clock):
     late, *others = worker.begin("moody", 2)
     clock.advance(1.5)
     worker.end([late], seconds=1.5)
-    assert worker.slots.changed_paces() == {"moody": False}
+    assert worker.slots.to_publish() == {"moody": (1, False)}
 
     worker.end(others, seconds=0.9)
 
-    assert worker.slots.changed_paces() == {"moody": True}
+    assert worker.slots.to_publish() == {"moody": (0, True)}
     assert len(worker.begin("moody")) == CAP
 
 
@@ -286,7 +286,7 @@ def test_webhooks_of_an_idle_process_are_not_alone_within_one_claim(small):
     for webhook in webhooks:
         small.know(webhook, is_fast=True)
 
-    asks = small.slots.asks(webhooks, 64)
+    asks = small.slots.asks(webhooks, 64, small.clock.monotonic())
 
     assert len(asks) == 8
     assert sum(ask.room for ask in asks) <= 8 + 64 // 4
@@ -318,10 +318,10 @@ def test_slots_are_shared_within_one_claim(small):
     for webhook in webhooks:
         small.know(webhook)
 
-    asks = small.slots.asks(webhooks, 64)
+    asks = small.slots.asks(webhooks, 64, small.clock.monotonic())
 
     assert sum(ask.room for ask in asks) == 24
-    assert len(small.slots.with_room(webhooks)) == 100
+    assert len(small.slots.with_room(webhooks, small.clock.monotonic())[0]) == 100
 
 
 def test_paces_of_other_workers_are_used_unless_outdated(worker):
@@ -332,7 +332,7 @@ def test_paces_of_other_workers_are_used_unless_outdated(worker):
     worker.slots.refresh([("theirs", True), ("mine", True), ("nobody's", True)])
 
     assert len(worker.begin("theirs")) == CAP
-    assert worker.slots.changed_paces() == {"mine": False}
+    assert worker.slots.to_publish() == {"mine": (0, False)}
 
 
 def test_a_webhook_whose_stored_pace_was_reset_is_unknown_again(worker):
@@ -347,7 +347,7 @@ def test_a_webhook_whose_stored_pace_was_reset_is_unknown_again(worker):
 def apart(clock):
     """Slots of a database with one writer: claims from slow webhooks are a quarter of a second apart."""
     made = FakeWorker(clock)
-    made.slots = Slots(clock=clock, window=2000, cap=CAP, slow_apart=timedelta(seconds=0.25))
+    made.slots = Slots(window=2000, cap=CAP, slow_apart=timedelta(seconds=0.25))
     for name, is_fast in (("slow", False), ("another slow", False), ("new", None), ("fast", True)):
         made.know(name, is_fast=is_fast)
     return made
@@ -355,21 +355,21 @@ def apart(clock):
 
 def test_slow_webhooks_are_left_out_for_a_while_after_a_claim_from_one(apart, clock):
     everyone = ["slow", "another slow", "new", "fast"]
-    assert (apart.slots.with_room(everyone), apart.slots.slow_again_at) == (everyone, None)
+    assert apart.slots.with_room(everyone, clock.monotonic()) == (everyone, None)
     apart.begin("slow", 1)
 
-    assert apart.slots.with_room(everyone) == ["new", "fast"]
-    assert apart.slots.slow_again_at == clock() + timedelta(seconds=0.25)
+    again_at = clock.monotonic() + 0.25
+    assert apart.slots.with_room(everyone, clock.monotonic()) == (["new", "fast"], again_at)
 
     clock.advance(0.25)
-    assert (apart.slots.with_room(everyone), apart.slots.slow_again_at) == (everyone, None)
+    assert apart.slots.with_room(everyone, clock.monotonic()) == (everyone, None)
 
 
 def test_a_claim_from_other_webhooks_leaves_no_slow_one_out(apart):
     apart.begin("fast", 1)
     apart.begin("new", 1)
 
-    assert apart.slots.with_room(["slow", "fast"]) == ["slow", "fast"]
+    assert apart.slots.with_room(["slow", "fast"], apart.clock.monotonic()) == (["slow", "fast"], None)
 
 
 def test_a_webhook_without_claims_is_forgotten(worker, clock):
@@ -389,9 +389,9 @@ def test_a_pace_is_remembered_until_it_is_stored(worker, clock):
     worker.end(worker.begin("webhook"), seconds=0.1)
     for hours in (1, 2, 3):
         worker.slots.forget_unused(clock.monotonic() + 3600 * hours)
-    assert worker.slots.changed_paces() == {"webhook": True}
+    assert worker.slots.to_publish() == {"webhook": (0, True)}
 
-    worker.slots.stored({"webhook": True})
+    worker.slots.published({"webhook": (0, True)})
     worker.slots.forget_unused(clock.monotonic() + 4 * 3600)
 
     assert not worker.slots.is_known("webhook")

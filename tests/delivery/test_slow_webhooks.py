@@ -6,12 +6,12 @@ from datetime import timedelta
 
 import pytest
 
-from webhooks_app.delivery import queue
-from webhooks_app.delivery.engine import Engine
-from webhooks_app.delivery.queue import Queue
+from webhooks_app.delivery import schedule
 from webhooks_app.delivery.slots import Slots
+from webhooks_app.delivery.sql import sql_for
 from webhooks_app.models import QueueEntry, QueueLane, Webhook
 
+from ..support.queues import LookingQueue
 from ..support.rows import deliveries, emit_one, make_webhook
 
 pytestmark = pytest.mark.django_db
@@ -22,9 +22,7 @@ BEFORE_THE_LEASE_ENDS, UNTIL_IT_HAS_ENDED = 30, 16
 @pytest.fixture
 def new_queue(clock):
     """A queue of another worker with one slot for slow webhooks."""
-    return lambda: Queue(
-        using="default", clock=clock, lease=timedelta(seconds=45), slots=Slots(clock=clock, window=4, cap=1)
-    )
+    return lambda: LookingQueue(using="default", clock=clock, lease=timedelta(seconds=45), slots=Slots(window=4, cap=1))
 
 
 @pytest.fixture
@@ -89,13 +87,13 @@ def test_lost_claims_of_a_webhook_at_its_limit_are_found(alice, new_queue, clock
 
 
 def test_lost_claims_are_found_while_large_claims_save_looks(alice, clock, monkeypatch):
-    monkeypatch.setattr(queue, "MANY", 1)
+    monkeypatch.setattr(schedule, "MANY", 1)
     paused = make_webhook(alice, "ppt.generation.failed")
     busy = make_webhook(alice, "file.uploaded")
     QueueLane.objects.ensure([paused.pk, busy.pk])
     QueueLane.objects.update(is_fast=True)
     dead, living = (
-        Queue(using="default", clock=clock, lease=timedelta(seconds=45), slots=Slots(clock=clock, window=400, cap=50))
+        LookingQueue(using="default", clock=clock, lease=timedelta(seconds=45), slots=Slots(window=400, cap=50))
         for _ in range(2)
     )
     emit_one(alice)
@@ -136,21 +134,21 @@ def test_no_new_claim_is_made_along_with_lost_ones(alice, slow, new_queue, clock
 
 
 @pytest.mark.only_on("sqlite")
-def test_an_engine_returns_to_skipped_slow_webhooks(alice, slow, receiver, clock):
+def test_a_look_returns_to_skipped_slow_webhooks(alice, slow, clock):
     emit_one(alice)
     emit_to_second(alice)
-    engine = Engine(transport=receiver(200), clock=clock)
-    claimed = engine._dispatcher.claimer.queue
-    claimed.claim_of([slow[0].pk], 10)
+    slots = Slots(window=2000, cap=50, slow_apart=sql_for("default").slow_claims_apart)
+    queue = LookingQueue(clock=clock, slots=slots)
+    queue.claim_of([slow[0].pk], 10)
 
-    assert claimed.claim(10) == []
-    assert claimed.look_again_at == clock() + timedelta(seconds=0.25)
+    assert queue.claim(10) == []
+    assert queue.look_again_at == clock() + timedelta(seconds=0.25)
     clock.advance(0.25)
-    assert [claim.webhook_id for claim in claimed.claim(10)] == [slow[1].pk]
+    assert [claim.webhook_id for claim in queue.claim(10)] == [slow[1].pk]
 
 
 def test_many_lost_claims_of_unknown_webhooks_do_not_break_the_next_claim(alice, slow, new_queue, clock, monkeypatch):
-    monkeypatch.setattr(queue, "MANY", 1)
+    monkeypatch.setattr(schedule, "MANY", 1)
     emit_one(alice)
     new_queue().claim(10)
     clock.advance(BEFORE_THE_LEASE_ENDS + UNTIL_IT_HAS_ENDED)

@@ -11,13 +11,13 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from webhooks_app import send_test_event
-from webhooks_app.delivery.queue import Queue
 from webhooks_app.delivery.recording import record
 from webhooks_app.delivery.sending import finish, finish_lost, request_for
 from webhooks_app.delivery.sql import sql_for
 from webhooks_app.models import Tally
 from webhooks_app.transport import ErrorClass, Exchange, Response, TransportError
 
+from ..support.queues import LookingQueue
 from ..support.rows import EVENT_TYPE, deliveries, emit_one, make_webhook
 from ..support.slots import open_slots
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def queue(clock):
-    return Queue(using="default", clock=clock, lease=timedelta(seconds=45), slots=open_slots(clock))
+    return LookingQueue(using="default", clock=clock, lease=timedelta(seconds=45), slots=open_slots())
 
 
 def ended(claim, clock, *, seconds=0.1, status=200, error=None):

@@ -8,7 +8,7 @@ import pytest
 from django.db import OperationalError, connection
 
 from webhooks_app.delivery.engine import Engine
-from webhooks_app.delivery.queue import ASK_AGAIN_AFTER_SECONDS
+from webhooks_app.delivery.schedule import ASK_AGAIN_AFTER_SECONDS
 from webhooks_app.delivery.sql import sql_for
 from webhooks_app.models import DeliveryAttempt, QueueEntry, QueueLane
 
@@ -122,7 +122,7 @@ def test_the_slots_of_released_claims_are_free_for_other_workers(alice, webhook,
         queue.claim(10)
 
     assert queue.release_unacknowledged()
-    queue.publish(at_once=True)
+    queue.publish()
 
     (claim,) = other_queue.claim(10)
     assert (claim.number, deliveries()[0].attempt_count) == (1, 0)

@@ -10,12 +10,12 @@ from django.core.management.base import CommandError
 from django.utils import timezone
 
 from webhooks_app.delivery.engine import Engine
-from webhooks_app.delivery.queue import Queue
 from webhooks_app.delivery.slots import Slots
 from webhooks_app.management.base import follow
 from webhooks_app.models import ApiKey, DeliveryAttempt, QueueLane, SigningKey
 from webhooks_app.models.hold import HoldReason, hold_of
 
+from ..support.queues import LookingQueue
 from ..support.rows import deliveries, emit_one, make_webhook
 
 pytestmark = pytest.mark.django_db
@@ -58,7 +58,7 @@ def test_a_worker_with_the_key_claims_it_at_once(alice, unreadable, receiver, cl
 
 def test_a_worker_tries_again_at_growing_intervals(alice, unreadable, clock):
     emit_one(alice)
-    queue = Queue(using="default", clock=clock, lease=timedelta(seconds=45), slots=Slots(clock=clock, window=10, cap=5))
+    queue = LookingQueue(using="default", clock=clock, lease=timedelta(seconds=45), slots=Slots(window=10, cap=5))
     waits = []
     for _ in range(8):
         (claim,) = queue.claim(10)

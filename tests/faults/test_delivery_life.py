@@ -29,7 +29,6 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from webhooks_app.delivery.queue import Queue
 from webhooks_app.delivery.recording import record
 from webhooks_app.delivery.sending import finish, finish_lost, request_for
 from webhooks_app.delivery.sql import sql_for
@@ -42,6 +41,7 @@ from webhooks_app.retry import SpecificationPolicy
 from webhooks_app.testing import ManualClock, Webhooks
 from webhooks_app.transport import Exchange, Response
 
+from ..support.queues import LookingQueue
 from ..support.rows import EVENT_TYPE, URL, emit_one, make_webhook
 from ..support.slots import open_slots
 
@@ -63,14 +63,14 @@ class RealWorker:
 
     def __init__(self, clock: ManualClock) -> None:
         self._clock = clock
-        self._queue = Queue(using="default", clock=clock, lease=LEASE, slots=open_slots(clock, cap=CAP))
+        self._queue = LookingQueue(using="default", clock=clock, lease=LEASE, slots=open_slots(cap=CAP))
 
     def claim(self, limit: int) -> Sequence[Any]:
         return self._queue.claim(limit)
 
     def release(self, claims: Sequence[Any]) -> None:
         self._queue.release(claims)
-        self._queue.publish(at_once=True)
+        self._queue.publish()
 
     def request(self, claim: Any) -> Any:
         return request_for(claim, now=self._clock(), timeout_seconds=30)
@@ -87,7 +87,7 @@ class RealWorker:
     def forget(self, finished: Sequence[Any]) -> None:
         """Record the commit of these results."""
         self._queue.forget([item.claim for item in finished])
-        self._queue.publish(at_once=True)
+        self._queue.publish()
 
     def counts(self, webhook_id: str) -> int:
         """Return the number of a webhook's deliveries in flight, as known to this worker."""

@@ -11,7 +11,6 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from webhooks_app.delivery.queue import Queue
 from webhooks_app.models import Delivery, Event, QueueEntry, QueueLane, Webhook
 from webhooks_app.models.hold import (
     Hold,
@@ -26,6 +25,7 @@ from webhooks_app.models.hold import (
 from webhooks_app.protocol.ids import new_id
 
 from ..delivery.conftest import ManualClock
+from ..support.queues import LookingQueue
 from ..support.rows import URL, emit_one, make_backlog, make_webhook
 from ..support.slots import open_slots
 
@@ -137,7 +137,7 @@ def claimed() -> dict[str, bool]:
     """Claim as much as possible. Return the ids, each with whether its earlier claim was lost."""
     clock = ManualClock()
     clock.now = NOW
-    queue = Queue(using="default", clock=clock, lease=timedelta(seconds=45), slots=open_slots(clock, cap=9))
+    queue = LookingQueue(using="default", clock=clock, lease=timedelta(seconds=45), slots=open_slots(cap=9))
     found: dict[str, bool] = {}
     while claims := queue.claim(100_000):
         found |= {claim.delivery_id: claim.is_lost for claim in claims}

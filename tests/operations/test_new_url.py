@@ -327,7 +327,7 @@ def test_a_slow_new_url_does_not_make_the_webhook_slow(alice, webhook, queue, cl
     emit_one(alice)
     late = [each.kind for each in queue.claim(10)]
     item = answered(claim, clock, Response(status=500))
-    queue.slots.note([item._replace(attempt=item.attempt._replace(duration_ms=20_000))])
+    queue.slots.note([item._replace(attempt=item.attempt._replace(duration_ms=20_000))], clock.monotonic())
     recorded(queue, [item], clock())
     queue.publish(at_once=True)
 

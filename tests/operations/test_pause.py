@@ -10,7 +10,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from webhooks_app import send_test_event
-from webhooks_app.delivery.queue import MANY, Queue
+from webhooks_app.delivery.schedule import MANY
 from webhooks_app.delivery.sending import finish, finish_lost, request_for
 from webhooks_app.exceptions import WebhookStateError
 from webhooks_app.models import Delivery, DeliveryAttempt, QueueEntry, Webhook
@@ -21,6 +21,7 @@ from webhooks_app.signals import deliveries_created, webhook_paused, webhook_res
 from webhooks_app.transport import Exchange, Response
 
 from ..delivery.conftest import recorded
+from ..support.queues import LookingQueue
 from ..support.rows import EVENT_TYPE, URL, deliveries, emit_one, end_deliveries, make_webhook, unverified
 from ..support.slots import open_slots
 
@@ -28,7 +29,7 @@ pytestmark = pytest.mark.django_db
 
 
 def new_queue(clock, cap=16):
-    return Queue(using="default", clock=clock, lease=timedelta(seconds=45), slots=open_slots(clock, cap=cap))
+    return LookingQueue(using="default", clock=clock, lease=timedelta(seconds=45), slots=open_slots(cap=cap))
 
 
 @pytest.fixture
@@ -79,15 +80,15 @@ def test_other_webhooks_are_not_affected_by_a_pause(alice, queue):
 
 def test_a_webhook_paused_after_the_look_has_no_claims(alice, webhook, queue, monkeypatch):
     emit_one(alice)
-    look = queue._sql.due_webhooks
+    look = queue.sql.due_webhooks
 
     def look_and_pause(now, after):
         page = look(now, after=after)
         Webhook.objects.get().pause()
-        monkeypatch.setattr(queue._sql, "due_webhooks", look)
+        monkeypatch.setattr(queue.sql, "due_webhooks", look)
         return page
 
-    monkeypatch.setattr(queue._sql, "due_webhooks", look_and_pause)
+    monkeypatch.setattr(queue.sql, "due_webhooks", look_and_pause)
 
     assert queue.claim(10) == []
     assert deliveries()[0].entry.attempt == 0
@@ -98,7 +99,7 @@ def test_a_busy_webhook_has_no_claims_after_a_pause(alice, webhook, clock):
     for _ in range(MANY + 1):
         emit_one(alice)
     assert len(queue.claim(MANY)) == MANY
-    assert queue._may_skip_look()
+    assert queue.schedule.busy == [webhook.pk]
 
     webhook.pause()
 
@@ -149,7 +150,7 @@ def test_a_held_backlog_is_not_read(alice, webhook, queue, clock):
         queue.claim(10)
 
     assert len(captured) == 2  # the webhooks with due deliveries, and their lost claims among the first few
-    (found,) = queue._sql.due_webhooks(clock(), after=None)
+    (found,) = queue.sql.due_webhooks(clock(), after=None)
     assert (found.webhook_id, found.due_at) == (webhook.pk, None)
 
 

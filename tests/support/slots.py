@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
 
-from webhooks_app.database.clock import Clock
 from webhooks_app.delivery.slots import Slots, usual_cap
 
 MANY = 1_000_000
@@ -22,9 +21,9 @@ class OpenSlots(Slots):
         super().refresh((webhook_id, True if is_fast is None else is_fast) for webhook_id, is_fast in stored)
 
 
-def open_slots(clock: Clock, *, cap: int = 16) -> Slots:
+def open_slots(*, cap: int = 16) -> Slots:
     """Return enough slots that only the limit of a webhook applies."""
-    return OpenSlots(clock=clock, window=MANY, cap=cap)
+    return OpenSlots(window=MANY, cap=cap)
 
 
 class FakeWorker:
@@ -32,7 +31,7 @@ class FakeWorker:
 
     def __init__(self, clock: Any, window: int = 2000, cap: int | None = None) -> None:
         self.clock = clock
-        self.slots = Slots(clock=clock, window=window, cap=cap or usual_cap(window, 50))
+        self.slots = Slots(window=window, cap=cap or usual_cap(window, 50))
 
     def know(self, webhook: str, owner: Any = "alice", is_fast: bool | None = None) -> None:
         self.slots.learn(webhook, owner, is_fast)
@@ -48,13 +47,13 @@ class FakeWorker:
 
     def room(self, webhook: str) -> int:
         """Return how many requests to the webhook may start now."""
-        asks = self.slots.asks([webhook], MANY)
+        asks = self.slots.asks([webhook], MANY, self.clock.monotonic())
         return min(asks[0].room, asks[0].cap - asks[0].own) if asks else 0
 
     def begin(self, webhook: str, number: int = MANY) -> list[Any]:
         """Start as many requests as permitted, up to the number. Return their claims."""
         claims = [claim_of(webhook) for _ in range(min(number, self.room(webhook)))]
-        self.slots.take(claims)
+        self.slots.take(claims, self.clock.monotonic())
         for claim in claims:
             self.slots.begin(claim, self.clock.monotonic())
         return claims
@@ -64,7 +63,8 @@ class FakeWorker:
         result = result or ("succeeded" if seconds < 30 else "timeout")
         attempt: Any = SimpleNamespace(duration_ms=round(1000 * seconds), result=result)
         step: Any = None
-        self.slots.note([(claim_of(claim.webhook_id, kind), attempt, step, step) for claim in claims])
+        finished: Any = [(claim_of(claim.webhook_id, kind), attempt, step, step) for claim in claims]
+        self.slots.note(finished, self.clock.monotonic())
         self.slots.give_back(claims)
 
 

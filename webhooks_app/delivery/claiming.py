@@ -1,4 +1,4 @@
-"""Claiming of due deliveries: the times of queries, the number of claims, and the release of unsent ones."""
+"""The claiming side of a worker: it applies events to the schedule, asks the queue, and hands over the claims."""
 
 from __future__ import annotations
 
@@ -8,24 +8,86 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
+from typing import NamedTuple, TypeVar
 
 from ..conf import settings
 from ..database.clock import Clock
+from ..once import Once
 from ..signals import announce_deliveries
 from .claim import Claim, Finished
+from .listening import ScheduleEvent, commit_event
 from .liveness import DeadWorkers, Liveness
-from .once_per_webhook import OncePerWebhook
 from .outage import Outage
-from .polling import LINGER_SECONDS, PollSchedule, commit_event
 from .queue import Queue
+from .schedule import LINGER_SECONDS, Found, Look, Now, Schedule
 from .sending import finish_all_lost
 from .slots import Slots, usual_cap
 from .sql import sql_for
 
 logger = logging.getLogger("webhooks_app.delivery")
 
-FREED_WITHIN = timedelta(seconds=1)
-"""Margin for the clocks of all workers: the next delivery of a group is not due earlier before the attempt's end."""
+T = TypeVar("T")
+
+
+class Turn(NamedTuple):
+    """What a turn did."""
+
+    has_asked: bool = False
+    """Whether the database was queried."""
+    claimed: int = 0
+    """The number of claims, without lost ones."""
+    is_full: bool = False
+    """See ``Found.is_full``."""
+
+
+class Handover:
+    """Claims on their way to the engine's thread, and those that come back unsent. Thread-safe."""
+
+    def __init__(self, *, begin_within_seconds: float) -> None:
+        self._begin_within_seconds = begin_within_seconds
+        self.claimed: deque[tuple[Claim, float]] = deque()
+        """Claims to send, each with the time until which its request must begin (monotonic)."""
+        self._unsent: deque[Claim] = deque()
+        self._unsigned: deque[Claim] = deque()
+        self._postponed: deque[tuple[Claim, datetime]] = deque()
+
+    @property
+    def has_returned(self) -> bool:
+        return bool(self._unsent or self._unsigned or self._postponed)
+
+    def put(self, claims: Sequence[Claim], claimed_at: float) -> None:
+        begin_by = claimed_at + self._begin_within_seconds
+        self.claimed.extend([(claim, begin_by) for claim in claims])
+
+    def drop(self) -> None:
+        """Return all claims unsent."""
+        with suppress(IndexError):  # the engine's thread may take the last one
+            while True:
+                self._unsent.append(self.claimed.popleft()[0])
+
+    def postpone(self, claim: Claim, due_at: datetime) -> None:
+        self._postponed.append((claim, due_at))
+
+    def refuse(self, claim: Claim) -> None:
+        """Return a claim that this worker cannot sign."""
+        self._unsigned.append(claim)
+
+    def keep(self, claims: Sequence[Claim]) -> None:
+        """Return claims unsent."""
+        self._unsent.extend(claims)
+
+    def unsent(self) -> list[Claim]:
+        return _taken(self._unsent)
+
+    def unsigned(self) -> list[Claim]:
+        return _taken(self._unsigned)
+
+    def postponed(self) -> list[tuple[Claim, datetime]]:
+        return _taken(self._postponed)
+
+
+def _taken(items: deque[T]) -> list[T]:
+    return [items.popleft() for _ in range(len(items))]
 
 
 class Claimer:
@@ -50,61 +112,60 @@ class Claimer:
         self._window = window
         self._put_lost = put_lost
         self._batch_size = settings.BATCH_SIZE
-        self.polls = PollSchedule(clock, sweep_seconds=settings.SWEEP_SECONDS)
         self.slots = Slots(
-            clock=clock,
             window=window,
             cap=usual_cap(window, settings.MAX_IN_FLIGHT_PER_WEBHOOK),
             slow_apart=sql_for(using).slow_claims_apart,
         )
-        self.queue = Queue(using=using, clock=clock, lease=timedelta(seconds=settings.LEASE_SECONDS), slots=self.slots)
+        self.queue = Queue(using=using, lease=timedelta(seconds=settings.LEASE_SECONDS), slots=self.slots)
         worker = self.queue.worker
-        self._liveness = Liveness(using=using, clock=clock, worker=worker, on_missing=self._drop_claimed)
-        self._dead_workers = DeadWorkers(using=using, clock=clock, outage=outage, worker=worker)
         # Half of the time between timeout and lease is for starting the request, the other half for recording.
-        self._begin_within_seconds = (settings.LEASE_SECONDS - settings.TIMEOUT_SECONDS) / 2
-        self._claimed: deque[tuple[Claim, float]] = deque()
-        self._too_old: deque[Claim] = deque()
-        self._unsigned: deque[Claim] = deque()
-        self._postponed: deque[tuple[Claim, datetime]] = deque()
-        self._freed: deque[tuple[str, datetime]] = deque()
-        """Webhooks with a delivery that became due by a recorded result, with the end of the attempt."""
-        self._due_from: dict[str, datetime] = {}
-        self._served: set[str] = set()
-        """The webhooks of the last claim."""
-        self._reported = OncePerWebhook()
-        self._look_again_at: datetime | None = None
-        self.claimed = 0
-        """The number of deliveries that the last turn claimed, without lost ones."""
-        self.found_nothing = False
-        """Whether the last look found nothing due, and no result since has made a delivery due."""
-        self.changed = commit_event(using, self.polls, is_woken=is_woken)
+        self._handover = Handover(begin_within_seconds=(settings.LEASE_SECONDS - settings.TIMEOUT_SECONDS) / 2)
+        self._liveness = Liveness(using=using, clock=clock, worker=worker, on_missing=self._handover.drop)
+        self._dead_workers = DeadWorkers(using=using, clock=clock, outage=outage, worker=worker)
+        self._reported = Once()
+        self._schedule = Schedule(sweep_seconds=settings.SWEEP_SECONDS)
+        self._now: Now | None = None
+        """The time of the last turn."""
+        self._events: deque[ScheduleEvent] = deque()
+        """What happened since. All threads add to it; the claiming one applies it."""
+        self.changed = commit_event(using, self.tell, is_woken=is_woken)
         """Set if there may be something to do before the end of the pause."""
 
     @property
     def has_claims(self) -> bool:
         """Whether ``take`` would yield a claim."""
-        return bool(self._claimed) and self._liveness.is_current
+        return bool(self._handover.claimed) and self._liveness.is_current
+
+    @property
+    def found_nothing(self) -> bool:
+        """Whether the last look found nothing due, and no result has been recorded since."""
+        return self._updated(self._time()).found_nothing
+
+    def tell(self, event: ScheduleEvent) -> None:
+        """Apply an event to the schedule before its next decision. Thread-safe."""
+        self._events.append(event)
 
     def take(self) -> Iterator[Claim]:
         """Yield new claims, except those that have waited too long to be sent.
 
         Yield nothing while another worker may consider this one dead.
         """
-        while self._claimed:
+        claimed = self._handover.claimed
+        while claimed:
             now = self._clock.monotonic()
             if not self._liveness.is_current_at(now):
                 self.changed.set()
                 return
             try:
-                claim, begin_by = self._claimed.popleft()
-            except IndexError:
+                claim, begin_by = claimed.popleft()
+            except IndexError:  # the claiming thread has dropped the last one
                 return
             if now < begin_by:
                 self.slots.begin(claim, now)
                 yield claim
             else:
-                self._too_old.append(claim)
+                self._handover.keep([claim])
                 self.changed.set()
 
     def hold_unsigned(self, claim: Claim, error: Exception) -> None:
@@ -113,49 +174,44 @@ class Claimer:
         if self._reported.is_first(webhook_id):
             text = "This worker cannot sign for webhook %s, and leaves its deliveries to others: %s"
             logger.error(text, webhook_id, error, extra={"webhook_id": webhook_id})
-        self._unsigned.append(claim)
+        self._handover.refuse(claim)
         self.changed.set()
 
     def postpone(self, claim: Claim, due_at: datetime) -> None:
         """Release a claim until ``due_at``. Thread-safe."""
-        self._postponed.append((claim, due_at))
+        self._handover.postpone(claim, due_at)
         self.changed.set()
 
-    def turn(self, *, is_stopping: bool, may_claim: bool = True) -> bool:
-        """Release unsent claims, then claim if a query is due. Return True if the database was queried."""
-        self.claimed = 0
+    def turn(self, *, is_stopping: bool, may_claim: bool = True) -> Turn:
+        """Release unsent claims, then look if a look is due."""
         has_asked = self._show_life()
-        to_release = list(self.take()) if is_stopping else []
-        to_release += [self._too_old.popleft() for _ in range(len(self._too_old))]
-        if to_release:
-            self._release(to_release)
-        if unsigned := [self._unsigned.popleft() for _ in range(len(self._unsigned))]:
-            to_release += unsigned
-            self._release(unsigned, self.queue.hold_unsigned)
-        while self._postponed:
-            claim, due_at = self._postponed.popleft()
-            to_release.append(claim)
-            self._release([claim], partial(self.queue.release, due_at=due_at))
-            self.polls.look_at(due_at)
-        while self.queue.release_unacknowledged():
+        if is_stopping:
+            self._handover.drop()
+        now = self._time()
+        self._updated(now)
+        has_asked = self._release_returned(now) or has_asked
+        while claimed_at := self._schedule.claimed_unacknowledged(now):
+            self.queue.release_unacknowledged(claimed_at)
+            self._schedule = self._schedule.without_unacknowledged(now)
             has_asked = True
-            self.polls.look_soon()
-        self._name_freed()
+        schedule = self._schedule
+        if may_claim and not is_stopping and (room := self._window - len(self.slots)) > 0:
+            limit, with_lost = min(room, self._batch_size), self._outage.may_take_lost
+            look = schedule.next(now, limit=limit, with_lost=with_lost)
+            if look is not None:
+                return self._look(look)
         if is_stopping:
             self._announce_freed()
-        if may_claim and not is_stopping and self._has_room and self.polls.is_look_due():
-            self._claim()
-            if not self._liveness.is_current:  # the claim was slow, and so may be the next one
-                self._liveness.beat()
-            return True
-        self.queue.publish(at_once=is_stopping)
-        return has_asked or bool(to_release)
+        if is_stopping or now.monotonic >= schedule.publish_at:
+            self._publish(now)
+        return Turn(has_asked)
 
     def end(self) -> None:
         """Clean up after the last claim, with nothing in flight."""
-        self._name_freed()
+        now = self._time()
+        self._updated(now)
         self._announce_freed()
-        self.queue.publish(at_once=True)
+        self._publish(now)
         self._liveness.end()
 
     def seconds_to_show_life(self) -> float:
@@ -164,40 +220,44 @@ class Claimer:
 
     def pause_seconds(self, *, is_stopping: bool) -> float:
         """Return the seconds until the next turn, unless ``changed`` is set before."""
-        if self._freed or self._too_old or self._unsigned or self._postponed:
+        if self._handover.has_returned or self._now is None:
             return 0.0
-        seconds = min(settings.SWEEP_SECONDS, self.queue.seconds_to_publish(), self.queue.seconds_to_release())
-        return min(seconds, self.polls.seconds_to_look()) if self._has_room and not is_stopping else seconds
+        # The database's clock is not read, because that may take a query.
+        now = self._now.later(self._clock.monotonic())
+        return self._updated(now).pause_seconds(now, has_room=len(self.slots) < self._window and not is_stopping)
 
     def has_retries(self) -> bool:
         """Return True if retries are pending, including those of earlier processes."""
-        if not self.polls.expects_work:
-            next_due_at = self.queue.next_due_at()
+        now = self._time()
+        schedule = self._updated(now)
+        if not schedule.moments:
+            next_due_at = self.queue.next_due_at(schedule.unreadable(now))
             if next_due_at is not None:
                 # An overdue delivery was left to another worker that holds the webhook's lock or uses up its limit.
-                soon = self._clock() + timedelta(seconds=LINGER_SECONDS)
-                self.polls.look_at(next_due_at if next_due_at > self._clock() else soon)
-        return self.polls.expects_work
+                soon = now.at + timedelta(seconds=LINGER_SECONDS)
+                self._schedule = schedule.expecting(now, [next_due_at if next_due_at > now.at else soon])
+        return bool(self._schedule.moments)
 
     def recorded(self, finished: Sequence[Finished]) -> None:
         """Process the results that were recorded. Thread-safe."""
-        self.slots.note(finished)
-        # Before the slots are free, because a stopping worker ends with the last one.
+        self.slots.note(finished, self._clock.monotonic())
         freed = [(item.claim.webhook_id, item.ended_at) for item in finished if item.frees_next]
-        self._freed.extend(freed)
-        self.queue.forget([item.claim for item in finished])
         # All results, because an invalid one may have been recorded before by an unacknowledged commit.
         retries = [item.step.next_attempt_at for item in finished if item.step.next_attempt_at is not None]
-        self.polls.expect(retries)
-        if retries or freed or self.queue.left_behind:  # a retry may have a notice, which is due now
-            self.found_nothing = False
-        if retries or self.queue.left_behind:
-            self.polls.look_soon()
+        # Before the slots are free, because a stopping worker ends with the last one.
+        self.tell(partial(Schedule.recorded, retries=retries, freed=freed) if retries or freed else Schedule.recorded)
+        self.slots.give_back([item.claim for item in finished])
         self.changed.set()
 
-    @property
-    def _has_room(self) -> bool:
-        return len(self.slots) < self._window
+    def _time(self) -> Now:
+        return Now(self._clock(), self._clock.monotonic())
+
+    def _updated(self, now: Now) -> Schedule:
+        """Apply all events to the schedule."""
+        self._now = now
+        while self._events:
+            self._schedule = self._events.popleft()(self._schedule, now)
+        return self._schedule
 
     def _show_life(self) -> bool:
         """Renew the heartbeat, then check for dead workers, if due. Return True if one of them was due."""
@@ -205,64 +265,69 @@ class Claimer:
         if not self._liveness.seconds_to_beat():
             self._liveness.beat()
         if not self._dead_workers.seconds_to_look() and self._dead_workers.end_claims_of_dead():
-            self.queue.look_for_lost()
-            self.polls.wake()
+            self.tell(Schedule.bereaved)
         return is_due
 
-    def _drop_claimed(self) -> None:
-        """Release claims that were not started. Other workers may have them by now."""
-        with suppress(IndexError):  # the engine's thread may take the last one
-            while True:
-                self._too_old.append(self._claimed.popleft()[0])
+    def _look(self, look: Look) -> Turn:
+        if not look.named:
+            look = look._replace(latest=self._clock.latest())
+        try:
+            found = self.queue.look(look)
+        except Exception:
+            self.tell(partial(Schedule.failed, look=look))
+            raise
+        now = look.now.later(self._clock.monotonic())
+        self._schedule = self._schedule.after(look, found, now)
+        self.slots.take(found.claims, look.now.monotonic)
+        self._handover.put(found.claims, look.now.monotonic)
+        self._record_lost(found)
+        if not self._liveness.is_current:  # the look was slow, and so may be the next one
+            self._liveness.beat()
+        return Turn(True, len(found.claims), found.is_full)
 
-    def _name_freed(self) -> None:
-        """Make claims due from the webhooks with a delivery that became due by a recorded result."""
-        freed = [self._freed.popleft() for _ in range(len(self._freed))]
-        for webhook_id, ended_at in freed:
-            since = ended_at - FREED_WITHIN
-            self._due_from[webhook_id] = min(since, self._due_from.get(webhook_id, since))
-        if freed:
-            self.polls.notified([webhook_id for webhook_id, _ in freed], more_follow=False)
+    def _record_lost(self, found: Found) -> None:
+        # Its own claim in progress is not lost: the clock jumped, or the database was unavailable for a lease.
+        if lost := [claim for claim in found.lost if claim not in self.slots]:
+            self._put_lost(finish_all_lost(lost, self._clock.latest()))
 
     def _announce_freed(self) -> None:
         """Wake other workers for the deliveries that this one made due and will not claim."""
-        if self._due_from:
-            self._due_from = {}
+        if self._schedule.has_freed:
+            self._schedule = self._schedule.without_freed()
             announce_deliveries(self._using)
 
-    def _claim(self) -> None:
-        began_at = self._clock.monotonic()
-        room = min(self._window - len(self.slots), self._batch_size)
-        named = self.polls.take_named()
-        if named:
-            claims = self.queue.claim_of(named, room, due_from=self._due_from)
-            self._due_from = {}
-            # The deliveries of a notification may have been claimed before it arrived.
-            without = set(named) - self._served - {claim.webhook_id for claim in claims}
-            self.polls.claimed_named(is_complete=not without and not self.queue.left_behind)
-        else:
-            self._due_from = {}
-            claims = self.queue.claim(room, with_lost=self._outage.may_take_lost)
-            self.found_nothing = not claims and not self.queue.due_soon
-            is_complete = not self.queue.left_behind and not self.queue.due_soon
-            seconds = self._clock.monotonic() - began_at
-            self.polls.looked(found=bool(claims), took_seconds=seconds, is_complete=is_complete)
-        self._served = {claim.webhook_id for claim in claims}
-        if self.queue.look_again_at not in (None, self._look_again_at):
-            self._look_again_at = self.queue.look_again_at
-            self.polls.look_at(self._look_again_at)
-        new = [claim for claim in claims if claim.lost_since is None]
-        self.claimed = len(new)
-        self._claimed.extend((claim, began_at + self._begin_within_seconds) for claim in new)
-        # Its own claim in progress is not lost: the clock jumped, or the database was unavailable for a lease.
-        lost = [claim for claim in claims if claim.lost_since is not None and claim not in self.slots]
-        if lost:
-            self._put_lost(finish_all_lost(lost, self._clock.latest()))
+    def _publish(self, now: Now) -> None:
+        self.queue.publish(now.at)
+        self._schedule = self._schedule.published()
 
-    def _release(self, claims: Sequence[Claim], release: Callable[[Sequence[Claim]], None] | None = None) -> None:
+    def _release_returned(self, now: Now) -> bool:
+        """Release the claims that came back unsent. Return True if there were any."""
+        if not self._handover.has_returned:
+            return False
+        if unsent := self._handover.unsent():
+            self._release(unsent, now)
+        if unsigned := self._handover.unsigned():
+            before = self._schedule.skips
+            self._schedule = self._schedule.skipping(now, [claim.webhook_id for claim in unsigned])
+            new = {pk: skip.until for pk, skip in self._schedule.skips.items() if skip != before.get(pk)}
+            self._release(unsigned, now, lambda: self.queue.leave_to_others(new))
+        for claim, due_at in self._handover.postponed():
+            self._release([claim], now, due_at=due_at)
+        return True
+
+    def _release(
+        self,
+        claims: Sequence[Claim],
+        now: Now,
+        before: Callable[[], object] | None = None,
+        due_at: datetime | None = None,
+    ) -> None:
         try:
-            (release or self.queue.release)(claims)
+            if before:
+                before()
+            self.queue.release(claims, due_at)
         except BaseException:
-            self._too_old.extend(claims)
+            self._handover.keep(claims)
             raise
-        self.polls.look_soon()
+        self.slots.give_back(claims)
+        self._schedule = self._schedule.released(now, due_at)

@@ -14,9 +14,10 @@ from ..database.clock import Clock
 from ..database.dialects import dialect_of
 from ..database.sql import is_deadlock
 from .claim import Claim, Finished
-from .claiming import Claimer
+from .claiming import Claimer, Turn
 from .outage import FIRST_BACKOFF_SECONDS, Outage
 from .recording import Recorder
+from .schedule import Schedule
 
 logger = logging.getLogger("webhooks_app.delivery")
 
@@ -85,7 +86,7 @@ class Dispatcher:
 
     def wake(self) -> None:
         """Query for due deliveries now."""
-        self.claimer.polls.wake()
+        self.claimer.tell(Schedule.woken)
         self.claimer.changed.set()
 
     def stop(self) -> None:
@@ -122,7 +123,7 @@ class Dispatcher:
             if has_turn:
                 self._writing.release()
 
-    def pause_after_claim(self) -> None:
+    def pause_after_claim(self, turn: Turn) -> None:
         """Let deliveries become due for a moment that is longer after a larger claim.
 
         Claims therefore grow while more than about 6,600 deliveries become due per second, up to what becomes due in
@@ -130,8 +131,8 @@ class Dispatcher:
         reached its limit there is no such pause, because a longer one would not make the next claim larger; the times
         of looks still apply.
         """
-        if self.claimer.claimed and not self.claimer.queue.is_full:
-            self._over.wait(min(PAUSE_SECONDS, PAUSE_SECONDS_EACH * self.claimer.claimed))
+        if turn.claimed and not turn.is_full:
+            self._over.wait(min(PAUSE_SECONDS, PAUSE_SECONDS_EACH * turn.claimed))
 
     def has_retries(self) -> bool:
         """Return True if retries are pending, including those of earlier processes."""
@@ -143,12 +144,13 @@ class Dispatcher:
         self.claim_turn(is_done)
 
     def record_turn(self) -> None:
-        self._ask(RESULTS, self.recorder.turn)
+        self._ask(RESULTS, lambda: Turn(self.recorder.turn()))
 
-    def claim_turn(self, is_done: Callable[[Dispatcher], bool]) -> None:
-        self._ask(CLAIMS, lambda: self._claim(is_done))
+    def claim_turn(self, is_done: Callable[[Dispatcher], bool]) -> Turn:
+        turn = self._ask(CLAIMS, lambda: self._claim(is_done))
         if self._stopping.is_set() and self._is_out_of_time():
             self.end()
+        return turn
 
     def pause_seconds(self) -> float:
         """Return the seconds until the next turn, unless ``wake``, ``stop`` or ``put`` is called."""
@@ -169,33 +171,36 @@ class Dispatcher:
         seconds = self.recorder.pause_seconds()
         return settings.SWEEP_SECONDS if seconds is None else seconds
 
-    def _claim(self, is_done: Callable[[Dispatcher], bool]) -> bool:
+    def _claim(self, is_done: Callable[[Dispatcher], bool]) -> Turn:
         may_claim = not self.outage.has_failed(RESULTS)
-        has_asked = self.claimer.turn(is_stopping=self._stopping.is_set(), may_claim=may_claim)
+        turn = self.claimer.turn(is_stopping=self._stopping.is_set(), may_claim=may_claim)
         if self.in_flight or not self.recorder.is_idle:
-            return has_asked
+            return turn
         if self._stopping.is_set() or is_done(self):
             self.claimer.end()
             self.recorder.end()
             self.end()
-        return has_asked
+        return turn
 
     def _claimer_pause_seconds(self) -> float:
         seconds = self.claimer.pause_seconds(is_stopping=self._stopping.is_set())
         return max(seconds, FIRST_BACKOFF_SECONDS) if self.outage.has_failed(RESULTS) else seconds
 
-    def _ask(self, side: str, turn: Callable[[], bool]) -> None:
+    def _ask(self, side: str, turn: Callable[[], Turn]) -> Turn:
         """Run a turn that uses the database, unless the database is unavailable."""
         if not self.outage.may_ask:
-            return
+            return Turn()
         try:
-            if self._repeated_after_deadlock(turn):
-                self.outage.ended(side)
+            made = self._repeated_after_deadlock(turn)
         except (DatabaseError, InterfaceError) as error:
             self.outage.began(error, side)
-            self.claimer.polls.wake()  # a notification may have been lost
+            self.claimer.tell(Schedule.woken)  # a notification may have been lost
+            return Turn()
+        if made.has_asked:
+            self.outage.ended(side)
+        return made
 
-    def _repeated_after_deadlock(self, turn: Callable[[], bool]) -> bool:
+    def _repeated_after_deadlock(self, turn: Callable[[], Turn]) -> Turn:
         """Run a turn, and repeat it at once if the database ended it because of a deadlock."""
         try:
             return turn()
@@ -203,7 +208,7 @@ class Dispatcher:
             if not is_deadlock(self._using, error):
                 raise
             logger.info("Repeating a transaction after a deadlock.")
-            self.claimer.polls.wake()
+            self.claimer.tell(Schedule.woken)
             return turn()
 
     def _is_out_of_time(self) -> bool:
@@ -259,10 +264,10 @@ class DispatcherThreads:
             # At light load, waiting for a slow commit of results would delay an event, and save little.
             with dispatcher.turn_to_write(waits=dispatcher.has_single_writer or not dispatcher.recorder.is_light):
                 dispatcher.claimer.changed.clear()
-                dispatcher.claim_turn(self._is_done)
+                turn = dispatcher.claim_turn(self._is_done)
             if dispatcher.has_claims or dispatcher.is_over:
                 self._notify()
-            dispatcher.pause_after_claim()
+            dispatcher.pause_after_claim(turn)
             if not dispatcher.is_over:
                 dispatcher.claimer.changed.wait(dispatcher.seconds_to_claim())
 

@@ -18,10 +18,10 @@ from ..database.clock import Clock, DatabaseClock
 from ..database.sql import kind_of
 from ..exceptions import SchemeUnavailableError, SecretUnreadableError
 from ..models import Delivery
+from ..once import Once
 from ..transport import BaseTransport, Exchange
 from .claim import Claim, Finished
 from .dispatcher import Dispatcher, DispatcherThreads
-from .once_per_webhook import OncePerWebhook
 from .sending import finish, finish_unsent, request_for
 
 __all__ = ["Engine"]
@@ -68,7 +68,7 @@ class Engine:
         self._transport = transport or configured_transport()
         self._database_thread = database_thread
         self._timeout_seconds = settings.TIMEOUT_SECONDS
-        self._reported = OncePerWebhook()
+        self._reported = Once()
         self._dispatcher = Dispatcher(
             using=self._using,
             clock=self._clock,

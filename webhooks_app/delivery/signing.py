@@ -13,9 +13,9 @@ from django.utils import timezone
 from ..conf import known_signatures, settings
 from ..encryption import decrypt, encryption_keys
 from ..exceptions import SchemeUnavailableError, SecretUnreadableError, WebhooksError
+from ..once import Once
 from ..reasons import ReasonText
 from ..signatures import BaseSignature, Headers, Message, combine, pack
-from .once_per_webhook import OncePerWebhook
 
 logger = logging.getLogger("webhooks_app.delivery")
 
@@ -23,7 +23,7 @@ logger = logging.getLogger("webhooks_app.delivery")
 NO_SCHEMES = ReasonText("schemes_damaged")
 
 
-_reported = OncePerWebhook()
+_reported = Once()
 
 
 class LaneKey(NamedTuple):

@@ -1,44 +1,68 @@
 """Slots: the sharing of one worker's concurrent requests between owners, and between the webhooks of an owner.
 
-A claim holds a slot until its result is recorded. No slot is taken back before. W slots are shared by these rules:
+A claim holds a slot until its result is recorded. No slot is taken back before. ``FRACTIONS`` divides the W slots by
+these rules:
 
-- **The first slot of each owner** comes from half of the window: all slots beyond these are at most W/2, and the last
-  free one goes to an owner without any. An owner's share is W/2 + 1, less the slots of others beyond their first.
-- **The first slot of each webhook** comes from its owner's share. All slots beyond these leave one for each known
-  webhook, and W/16 for new ones, but are never limited to less than W/4. One owner can hold W/4 of them.
-- **Further slots** are shared by halves: an owner takes at most half of what the others leave of them without W/8, and
-  a webhook at most half of what its siblings leave of that. While no other owner holds any, an owner leaves 3/16 W. A
-  webhook that is alone in the process can hold W/4.
+- **The first slot of each owner** is any free one: all slots beyond these are at most ``beyond_owners``, and the last
+  free one goes to an owner without any. An owner's share is ``beyond_owners`` + 1, less the slots of others beyond
+  their first.
+- **The first slot of each webhook** comes from its owner's share. All slots beyond these are at most
+  ``beyond_webhooks`` less one for each known webhook, but are never limited to less than ``of_one_owner``, the most
+  that one owner can hold of them.
+- **Further slots** are shared by halves: an owner takes at most half of what the others leave of them without
+  ``beside_fast``, and a webhook at most half of what its siblings leave of that. While no other owner holds any, an
+  owner leaves ``for_other_owners``. A webhook that is alone in the process can hold ``of_one_owner``.
 - **Delivering earns further slots**: up to twice as many as the webhook's delivered requests of up to two seconds used
   on average in the last second (Little's law), beyond the halves. A webhook that begins to hang earns no more, and one
-  that delivers keeps its pace beside it. The last W/16 are for those that need at most eight.
-- **Slow webhooks** leave W/4 instead of W/8, and at most double their slots at a time. Once the webhooks of their owner
-  that hold any are half of its share, slow ones get no more, and unknown ones only while a quarter of it is free.
+  that delivers keeps its pace beside it. The last ``for_few`` are for those that need at most eight.
+- **Slow webhooks** leave ``beside_slow`` instead of ``beside_fast``, and at most double their slots at a time. Once the
+  webhooks of their owner that hold any are ``slow_of_share`` of its share, slow ones get no more, and unknown ones only
+  while the owner holds less than ``unknown_of_share`` of it.
 
 Proof, apart from rounding: let n owners hold slots, and E be the number of slots beyond the first of each. One more of
-these is granted only while E < W/2. Therefore at least W/2 - n slots are free for other owners, whatever becomes of the
-requests. Let S be the number of known webhooks beyond the first of each owner. If S is at most 3/16 W, the slots beyond
-the first of each webhook are at most 7/16 W - S when the last one is granted. As long as a fast webhook has no slot,
-and no more than W/16 webhooks were learned since, E is therefore less than W/2, and the webhook gets one if n < W/2.
-That a webhook is slow changes none of these numbers, only what it may take next.
+these is granted only while E < ``beyond_owners`` = W/2. Therefore at least W/2 - n slots are free for other owners,
+whatever becomes of the requests. Let S be the number of known webhooks beyond the first of each owner. If S is at most
+``beyond_webhooks`` - ``of_one_owner`` = 3/16 W, the slots beyond the first of each webhook are at most
+``beyond_webhooks`` - S = 7/16 W - S when the last one is granted. As long as a fast webhook has no slot, and no more
+than ``beyond_owners`` - ``beyond_webhooks`` = W/16 webhooks were learned since, E is therefore less than W/2, and the
+webhook gets one if n < W/2. That a webhook is slow changes none of these numbers, only what it may take next.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import defaultdict, deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping
+from datetime import timedelta
+from fractions import Fraction
+from typing import Any, NamedTuple
 
-from ..database.clock import Clock
 from ..models import DeliveryAttempt
 from ..models.lane import FAST_SECONDS
-from ..models.limits import LONG_AGO
 from .claim import HANDSHAKE, Claim, ClaimRequest, Finished
 
-SHARE_OF_WINDOW = 4
-"""A webhook uses at most a quarter of the window of one process: half of the half that one owner can hold."""
+FRACTIONS: Mapping[str, Fraction] = {
+    # Half for what some owners hold beyond their first slot: the other half lets as many new owners begin at once.
+    "beyond_owners": Fraction(1, 2),
+    # W/16 less than these, so that so many webhooks can be new before one of a known owner finds no first slot.
+    "beyond_webhooks": Fraction(7, 16),
+    # Half of ``beyond_owners``, so that two owners, or two webhooks of one, can be served alike.
+    "of_one_owner": Fraction(1, 4),
+    # What an owner leaves while it is alone, so that a second one begins with some beyond its first slot.
+    "for_other_owners": Fraction(3, 16),
+    # What nobody takes by halves, so that halving always leaves something to those who come.
+    "beside_fast": Fraction(1, 8),
+    # The same for slow webhooks, whose slots come back late.
+    "beside_slow": Fraction(1, 4),
+    # What many delivered requests cannot earn, so that few can earn something beside them.
+    "for_few": Fraction(1, 16),
+}
+"""The parts of the window, each with its reason."""
+
+SLOW_OF_SHARE, UNKNOWN_OF_SHARE = 0.5, 0.75
+"""The parts of the share of an owner up to which its slow webhooks, and its unknown ones, get first slots: half of it
+remains for fast webhooks, and a quarter more than for slow ones is for those that may be fast."""
 
 FORGET_UNUSED_AFTER_SECONDS = 3600.0
 
@@ -56,7 +80,25 @@ Key = tuple[str, int]
 
 def usual_cap(window: int, configured: int) -> int:
     """Return the maximum number of a webhook's requests in flight for a process with this window."""
-    return max(1, min(configured, window // SHARE_OF_WINDOW))
+    return max(1, min(configured, int(window * FRACTIONS["of_one_owner"])))
+
+
+class Shares(NamedTuple):
+    """``FRACTIONS`` of a window in slots."""
+
+    beyond_owners: int
+    beyond_webhooks: int
+    of_one_owner: int
+    for_other_owners: int
+    beside_fast: int
+    beside_slow: int
+    for_few: int
+
+    @classmethod
+    def of(cls, window: int) -> Shares:
+        shares = cls(**{name: int(window * fraction) for name, fraction in FRACTIONS.items()})
+        # Half of ``beyond_owners``, rounded up, so that the smallest window has one too.
+        return shares._replace(of_one_owner=(1 + shares.beyond_owners) // 2)
 
 
 class OwnerSlots:
@@ -104,48 +146,92 @@ class SlotHolder:
         self.second = second
 
 
+class Totals:
+    """The slots of all owners in one worker."""
+
+    __slots__ = ("beyond", "free", "further_free", "holding")
+
+    def __init__(self, window: int, further: int) -> None:
+        self.free = window
+        self.further_free = further
+        """The number of slots that may still be held beyond the first of each owner."""
+        self.beyond = 0
+        """The number of slots that are held beyond the first of each webhook."""
+        self.holding = 0
+        """The number of owners that hold any."""
+
+
+class OpenRequests:
+    """The claims that hold a slot, and their requests."""
+
+    __slots__ = ("begun", "late", "webhooks")
+
+    def __init__(self) -> None:
+        self.webhooks: dict[Key, SlotHolder] = {}
+        self.begun: deque[tuple[float, Key]] = deque()
+        """The times of their starts."""
+        self.late: set[Key] = set()
+
+    def note_late(self, monotonic: float) -> None:
+        """Mark requests that have been open for too long as late."""
+        begun, webhooks = self.begun, self.webhooks
+        while begun and begun[0][1] not in webhooks:
+            begun.popleft()
+        latest = monotonic - FAST_SECONDS
+        while begun and begun[0][0] <= latest:
+            _, key = begun.popleft()
+            if key in webhooks and key not in self.late:
+                self.late.add(key)
+                webhooks[key].late += 1
+
+
+class Publications:
+    """What other workers see of this one's webhooks."""
+
+    __slots__ = ("changed_paces", "numbers")
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+        """The numbers of claims."""
+        self.changed_paces: set[str] = set()
+        """Webhooks with a pace that they do not see yet."""
+
+
 class Slots:
-    """The slots of one worker. Thread-safe.
+    """The slots of one worker. Thread-safe. Times are seconds of the monotonic clock.
 
     A webhook becomes slow when a request has been open for a second, regardless of its result, and fast again by a fast
     result. An unknown webhook has one open request until its first result, over all workers.
     """
 
-    def __init__(self, *, clock: Clock, window: int, cap: int, slow_apart: timedelta = timedelta(0)) -> None:
-        self._clock = clock
+    def __init__(self, *, window: int, cap: int, slow_apart: timedelta = timedelta(0)) -> None:
         self.cap = cap
-        self._slow_apart = slow_apart
+        self._slow_apart_seconds = slow_apart.total_seconds()
         """The time between two claims from slow webhooks, where a claim keeps others waiting."""
-        self.slow_again_at: datetime | None = None
-        """When slow webhooks may begin requests again; None if none was left out for this reason."""
-        self._slow_from = LONG_AGO
+        self._slow_from = -math.inf
         self._lock = threading.Lock()
-        self.free = self._window = max(1, window)
-        self._further_free = self.free // 2
-        """The number of slots that may still be held beyond the first of each owner."""
-        self._beyond = 0
-        """The number of slots that are held beyond the first of each webhook."""
-        self._holding = 0
-        """The number of owners that hold any."""
+        self._window = max(1, window)
+        self._shares = Shares.of(self._window)
+        self._totals = Totals(self._window, self._shares.beyond_owners)
         self._owners: defaultdict[str, OwnerSlots] = defaultdict(OwnerSlots)
         self._webhooks: dict[str, SlotHolder] = {}
-        self._open: dict[Key, SlotHolder] = {}
-        self._late: set[Key] = set()
-        self._begun: deque[tuple[float, Key]] = deque()
-        self._changed: set[str] = set()
-        self._second = 0
-        """When ``_note_late`` was called last, in whole seconds of the monotonic clock."""
-        self._forget_at = clock.monotonic() + FORGET_UNUSED_AFTER_SECONDS
+        self._open = OpenRequests()
+        self._publications = Publications()
+        self._forget_at = -math.inf
+
+    @property
+    def free(self) -> int:
+        return self._totals.free
 
     def __len__(self) -> int:
-        return len(self._open)
+        return len(self._open.webhooks)
 
     def __contains__(self, claim: Claim) -> bool:
-        return claim.key in self._open
+        return claim.key in self._open.webhooks
 
     def is_open(self, delivery_id: str, number: int) -> bool:
         """Return True if a claim of this attempt holds a slot."""
-        return (delivery_id, number) in self._open
+        return (delivery_id, number) in self._open.webhooks
 
     def held_by(self, webhook_id: str) -> int:
         """Return the number of this webhook's claims that are neither recorded nor released."""
@@ -168,8 +254,8 @@ class Slots:
             return
         self._forget_at = monotonic + FORGET_UNUSED_AFTER_SECONDS
         with self._lock:
-            found = self._webhooks.items()
-            self._webhooks = {pk: each for pk, each in found if each.was_used or each.held or pk in self._changed}
+            found, changed = self._webhooks.items(), self._publications.changed_paces
+            self._webhooks = {pk: each for pk, each in found if each.was_used or each.held or pk in changed}
             for webhook in self._webhooks.values():
                 webhook.was_used = False
             used = {webhook.owner for webhook in self._webhooks.values()}
@@ -181,28 +267,37 @@ class Slots:
 
         The stored pace is None after a change of the webhook's URL.
         """
+        changed = self._publications.changed_paces
         with self._lock:
             for webhook_id, is_fast in stored:
-                if (webhook := self._webhooks.get(webhook_id)) and webhook_id not in self._changed:
+                if (webhook := self._webhooks.get(webhook_id)) and webhook_id not in changed:
                     webhook.is_fast = is_fast
 
-    def with_room(self, webhook_ids: Iterable[str]) -> list[str]:
-        """Return the webhooks that may start a request, each considered separately."""
-        with self._lock:
-            self._note_late()
-            known = [pk for pk in webhook_ids if pk in self._webhooks]  # one may have been deleted
-            found = [pk for pk in known if self._left_for(self._webhooks[pk], 1) > 0]
-            return self._without_slow(found) if self._slow_apart else found
+    def with_room(self, webhook_ids: Iterable[str], monotonic: float) -> tuple[list[str], float | None]:
+        """Return the webhooks that may start a request, each considered separately.
 
-    def asks(self, webhook_ids: Collection[str], limit: int) -> list[ClaimRequest]:
+        Also return when slow ones may begin requests again; None if none was left out for this reason.
+        """
+        with self._lock:
+            self._open.note_late(monotonic)
+            second = int(monotonic)
+            known = [pk for pk in webhook_ids if pk in self._webhooks]  # one may have been deleted
+            found = [pk for pk in known if self._left_for(self._webhooks[pk], 1, second) > 0]
+            if monotonic >= self._slow_from:
+                return found, None
+            fast = [pk for pk in found if not self._webhooks[pk].is_slow]
+            return fast, self._slow_from if len(fast) < len(found) else None
+
+    def asks(self, webhook_ids: Collection[str], limit: int, monotonic: float) -> list[ClaimRequest]:
         """Return the claims to make from these webhooks, at most ``limit`` together. Omit those without a free slot."""
         share = max(1, limit // max(1, len(webhook_ids)))
         found: list[ClaimRequest] = []
         with self._lock:
-            self._note_late()
+            self._open.note_late(monotonic)
+            second = int(monotonic)
             for webhook_id in webhook_ids:
                 webhook = self._webhooks[webhook_id]
-                if (room := min(share, limit, self._left_for(webhook, share))) > 0:
+                if (room := min(share, limit, self._left_for(webhook, share, second))) > 0:
                     limit -= room
                     found.append(ClaimRequest(webhook_id, webhook.held, self.cap, room, webhook.is_fast is None))
                     self._hold(webhook, room)
@@ -210,52 +305,54 @@ class Slots:
                 self._hold(self._webhooks[ask.webhook_id], -ask.room)
         return found
 
-    def take(self, claims: Iterable[Claim]) -> None:
+    def take(self, claims: Iterable[Claim], monotonic: float) -> None:
         """Hold a slot for each claim."""
         numbers: defaultdict[SlotHolder, int] = defaultdict(int)
+        held = self._open.webhooks
         with self._lock:
             for claim in claims:
                 key = claim.delivery_id, claim.number
-                if key not in self._open:
-                    self._open[key] = webhook = self._webhooks[claim.webhook_id]
+                if key not in held:
+                    held[key] = webhook = self._webhooks[claim.webhook_id]
                     numbers[webhook] += 1
             for webhook, number in numbers.items():
                 webhook.was_used = True
                 self._hold(webhook, number)
-            if self._slow_apart and any(webhook.is_slow for webhook in numbers):
-                self._slow_from = self._clock() + self._slow_apart
+            if self._slow_apart_seconds and any(webhook.is_slow for webhook in numbers):
+                self._slow_from = monotonic + self._slow_apart_seconds
 
     def begin(self, claim: Claim, monotonic: float) -> None:
         """Record the start of a claim's request, except of one to a pending URL."""
         if claim.kind == HANDSHAKE and claim.lane.is_changing_url:
             return
-        self._begun.append((monotonic, (claim.delivery_id, claim.number)))
+        self._open.begun.append((monotonic, (claim.delivery_id, claim.number)))
 
     def give_back(self, claims: Iterable[Claim]) -> None:
         """Free the slots of recorded or released claims."""
         numbers: defaultdict[SlotHolder, int] = defaultdict(int)
+        held, late = self._open.webhooks, self._open.late
         with self._lock:
             for claim in claims:
                 key = claim.delivery_id, claim.number
-                if key not in self._open:
+                if key not in held:
                     continue
-                webhook = self._open[key]
-                del self._open[key]
+                webhook = held[key]
+                del held[key]
                 numbers[webhook] += 1
-                if key in self._late:
-                    self._late.remove(key)
+                if key in late:
+                    late.remove(key)
                     webhook.late -= 1
             for webhook, number in numbers.items():
                 self._hold(webhook, -number)
 
-    def note(self, finished: Iterable[Finished]) -> None:
+    def note(self, finished: Iterable[Finished], monotonic: float) -> None:
         """Record the durations of requests.
 
         Fast handshakes are ignored, because a receiver's code for events may be slower, and all of a pending URL.
         Requests without a duration were not sent.
         """
         with self._lock:
-            second = int(self._clock.monotonic())
+            second = int(monotonic)
             for claim, attempt, _, _ in finished:
                 milliseconds = attempt.duration_ms
                 if milliseconds is None or claim.lost_since is not None:
@@ -271,97 +368,96 @@ class Slots:
                     webhook.current_ms += max(LEAST_MS, milliseconds)
                 if webhook.is_fast is not is_fast and not (is_fast and is_handshake):
                     webhook.is_fast = is_fast
-                    self._changed.add(claim.webhook_id)
+                    self._publications.changed_paces.add(claim.webhook_id)
 
-    def changed_paces(self) -> dict[str, bool]:
-        """Return the webhooks with a changed pace that is not yet ``stored``."""
+    def counted(self, numbers: Mapping[str, int]) -> None:
+        """Record the numbers of this worker's claims that other workers see now, by webhook."""
         with self._lock:
-            return {webhook_id: bool(self._webhooks[webhook_id].is_fast) for webhook_id in self._changed}
+            self._publications.numbers |= numbers
 
-    def stored(self, paces: Mapping[str, bool]) -> None:
-        """Record that these paces are stored, except those changed again since."""
+    def to_publish(self) -> dict[str, tuple[int, bool | None]]:
+        """Return the webhooks of which other workers see too many claims, or another pace.
+
+        The values are the number of claims, and the pace if it has changed.
+        """
+        shown = self._publications
         with self._lock:
-            self._changed -= {pk for pk, is_fast in paces.items() if self._webhooks[pk].is_fast is is_fast}
+            held = {pk: self._webhooks[pk].held if pk in self._webhooks else 0 for pk in shown.numbers}
+            found: dict[str, tuple[int, bool | None]]
+            found = {pk: (held[pk], None) for pk, number in shown.numbers.items() if held[pk] < number}
+            for webhook_id in shown.changed_paces:
+                webhook = self._webhooks[webhook_id]
+                found[webhook_id] = webhook.held, bool(webhook.is_fast)
+            return found
 
-    def _without_slow(self, webhook_ids: Sequence[str]) -> list[str]:
-        """Leave slow webhooks out for a while after a claim from some of them."""
-        is_open = self._clock() >= self._slow_from
-        found = [pk for pk in webhook_ids if is_open or not self._webhooks[pk].is_slow]
-        self.slow_again_at = self._slow_from if len(found) < len(webhook_ids) else None
-        return found
+    def published(self, numbers: Mapping[str, tuple[int, bool | None]]) -> None:
+        """Record that these are stored. A pace that has changed again since is published again."""
+        shown = self._publications
+        with self._lock:
+            for webhook_id, (number, is_fast) in numbers.items():
+                if number:
+                    shown.numbers[webhook_id] = number
+                else:
+                    shown.numbers.pop(webhook_id, None)
+                if is_fast is not None and self._webhooks[webhook_id].is_fast is is_fast:
+                    shown.changed_paces.discard(webhook_id)
 
-    def _left_for(self, webhook: SlotHolder, wanted: int) -> int:
+    def _left_for(self, webhook: SlotHolder, wanted: int, second: int) -> int:
         """Return how many more slots the webhook may hold. Without any, it is only told of one if it wants one."""
-        owner, own = webhook.owner, webhook.held
+        owner, own, free = webhook.owner, webhook.held, self._totals.free
         is_slow, is_unknown = webhook.late > 0 or webhook.is_fast is False, webhook.is_fast is None
         if own and is_unknown:
             return 0
 
-        share = self._further_free + (owner.held or 1)
+        share = self._totals.further_free + (owner.held or 1)
         left_first = left = share - owner.held
-        if (is_slow or is_unknown) and owner.webhooks * 2 >= share:
-            left_first = 0 if is_slow else share * 3 // 4 - owner.held
+        if (is_slow or is_unknown) and owner.webhooks >= share * SLOW_OF_SHARE:
+            left_first = 0 if is_slow else int(share * UNKNOWN_OF_SHARE) - owner.held
         if not own:
-            available = min(left_first, self.free - 1) if owner.held else self.free
+            available = min(left_first, free - 1) if owner.held else free
             if available <= 0:
                 return 0
             if is_unknown or wanted == 1:
                 return 1
 
         first = 0 if own else 1
-        further = min(self._left_beyond(webhook, is_slow=is_slow), min(left, self.free) - first - 1)
+        further = min(self._left_beyond(webhook, second, is_slow=is_slow), min(left, free) - first - 1)
         if is_slow:
             further = min(further, own, left_first)  # at most twice as many, so that several grow evenly
         return first + max(0, further)
 
-    def _left_beyond(self, webhook: SlotHolder, *, is_slow: bool) -> int:
+    def _left_beyond(self, webhook: SlotHolder, second: int, *, is_slow: bool) -> int:
         """Return how many more slots the webhook may hold beyond its first. Can be negative."""
-        owner, window = webhook.owner, self._window
+        owner, shares, totals = webhook.owner, self._shares, self._totals
         beyond, of_owner = max(0, webhook.held - 1), owner.held - owner.webhooks
-        quarter = (1 + window // 2) // 2
-        is_alone = self._window - self.free == webhook.held
+        is_alone = self._window - totals.free == webhook.held
         if is_alone:
-            return quarter - beyond
+            return shares.of_one_owner - beyond
 
         siblings = len(self._webhooks) - len(self._owners)
-        left = max(quarter, window * 7 // 16 - siblings) - self._beyond
-        has_other_owners = self._holding > (1 if owner.held else 0)
+        left = max(shares.of_one_owner, shares.beyond_webhooks - siblings) - totals.beyond
+        has_other_owners = totals.holding > (1 if owner.held else 0)
         has_siblings = owner.webhooks > (1 if webhook.held else 0)
         if not has_other_owners:
-            most = left - window * 3 // 16
+            most = left - shares.for_other_owners
         else:
-            most = (left + of_owner - window // (4 if is_slow else 8)) // 2 - of_owner
+            most = (left + of_owner - (shares.beside_slow if is_slow else shares.beside_fast)) // 2 - of_owner
         if has_siblings:
             most = (most + beyond) // 2 - beyond
-        in_use, left = webhook.slots_in_use(self._second), min(left, quarter - of_owner)
-        to_earn = max(left - window // 16, min(left, FEW - beyond) if in_use < 2 * FEW else 0)
+        in_use, left = webhook.slots_in_use(second), min(left, shares.of_one_owner - of_owner)
+        to_earn = max(left - shares.for_few, min(left, FEW - beyond) if in_use < 2 * FEW else 0)
         return max(most, min(to_earn, in_use - beyond))
-
-    def _note_late(self) -> None:
-        """Mark requests that have been open for too long as late, as of now."""
-        monotonic = self._clock.monotonic()
-        self._second = int(monotonic)
-        begun = self._begun
-        while begun and begun[0][1] not in self._open:
-            begun.popleft()
-        latest = monotonic - FAST_SECONDS
-        while begun and begun[0][0] <= latest:
-            _, key = begun.popleft()
-            if key in self._open and key not in self._late:
-                webhook = self._open[key]
-                self._late.add(key)
-                webhook.late += 1
 
     def _hold(self, webhook: SlotHolder, number: int) -> None:
         """Count slots as held by this webhook, or as freed for a negative number."""
-        owner = webhook.owner
+        owner, totals = webhook.owner, self._totals
         held, of_owner = webhook.held, owner.held
         webhook.held = held + number
         owner.held = of_owner + number
-        self.free -= number
+        totals.free -= number
         new_webhooks = (held + number > 0) - (held > 0)
         owner.webhooks += new_webhooks
-        self._beyond += number - new_webhooks
+        totals.beyond += number - new_webhooks
         new_owners = (of_owner + number > 0) - (of_owner > 0)
-        self._holding += new_owners
-        self._further_free -= number - new_owners
+        totals.holding += new_owners
+        totals.further_free -= number - new_owners

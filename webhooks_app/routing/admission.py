@@ -32,6 +32,7 @@ from ..filters import EMISSION_STEPS, WORKER_STEPS, Filter, Mismatch
 from ..models import Event, Webhook
 from ..models.fields import compact_json
 from ..models.webhook import WebhookQuerySet
+from ..once import Once
 from ..protocol.ids import time_of
 
 logger = logging.getLogger("webhooks_app.routing")
@@ -39,10 +40,8 @@ logger = logging.getLogger("webhooks_app.routing")
 MAX_PARSED = 4096
 """Parsed filters in memory, of about 2 KiB each. Parsing takes thirty times as long as evaluating."""
 
-MAX_REPORTED = 10_000
-
-_reported: set[tuple[str, int]] = set()
-"""Webhooks and filters with a logged problem. A full memory starts anew."""
+_reported = Once()
+"""Webhooks and filters with a logged problem."""
 
 ROUTED = models.Q(is_test=False) & ~models.Q(type__in=INTERNAL_NAMES)
 """A condition on events. It excludes tests and internal messages, which are addressed to one webhook."""
@@ -90,11 +89,8 @@ def _parsed(source: str, operators: tuple[str, ...]) -> Filter | str:
 
 
 def _report(webhook_id: str, source: str, problem: str) -> None:
-    if (webhook_id, hash(source)) in _reported:
+    if not _reported.is_first((webhook_id, hash(source))):
         return
-    if len(_reported) >= MAX_REPORTED:
-        _reported.clear()
-    _reported.add((webhook_id, hash(source)))
     text = "The filter of webhook %s cannot be evaluated, and its deliveries are held until it is changed: %s"
     logger.error(text, webhook_id, problem, extra={"webhook_id": webhook_id})
 

@@ -17,7 +17,8 @@ from multiprocessing.util import Finalize
 from django.db import DatabaseError, InterfaceError, connections
 
 from ..database.dialects import dialect_of
-from ..delivery.polling import CHANNEL, MORE_FOLLOW, UNNOTIFIED_SECONDS
+from ..delivery.listening import CHANNEL, MORE_FOLLOW
+from ..delivery.schedule import UNNOTIFIED_SECONDS
 from .base import BaseWake
 
 logger = logging.getLogger("webhooks_app.wake")

@@ -10,7 +10,6 @@ from django.db import connections
 from django.db.models import Count, Q
 from django.test.utils import CaptureQueriesContext
 
-from webhooks_app.delivery.queue import Queue
 from webhooks_app.delivery.recording import record
 from webhooks_app.delivery.sending import finish, request_for
 from webhooks_app.delivery.sql import sql_for
@@ -21,6 +20,7 @@ from webhooks_app.protocol.ids import new_id
 from webhooks_app.transport import Exchange, Response
 
 from ...delivery.conftest import ManualClock
+from ...support.queues import LookingQueue
 from ...support.rows import emit_one, make_webhook
 from ...support.slots import open_slots
 from .conftest import NOW, make_tally, rollups
@@ -199,7 +199,7 @@ def test_the_rollups_equal_a_recount_of_the_attempts(django_user_model):
     alice = django_user_model.objects.create_user("alice")
     webhooks = [make_webhook(alice, retry_notices=False) for _ in range(3)]
     clock = ManualClock()
-    queue = Queue(using="default", clock=clock, lease=timedelta(seconds=45), slots=open_slots(clock))
+    queue = LookingQueue(using="default", clock=clock, lease=timedelta(seconds=45), slots=open_slots())
     statuses = iter([200, 500, 404, 200, 500] * 100)
     for turn in range(40):
         if turn < 6:

@@ -9,7 +9,6 @@ from django.db import models
 from django.utils import timezone
 
 from demo_data.rebuild import rebuild
-from webhooks_app.delivery.queue import Queue
 from webhooks_app.delivery.recording import record
 from webhooks_app.delivery.sending import finish, request_for
 from webhooks_app.delivery.sql import sql_for
@@ -21,6 +20,7 @@ from webhooks_app.pages import charts
 from webhooks_app.transport import Exchange, Response
 
 from ...delivery.conftest import ManualClock
+from ...support.queues import LookingQueue
 from ...support.rows import emit_one, make_webhook
 from ...support.slots import open_slots
 from .conftest import NOW, make_tally, rollups
@@ -58,7 +58,7 @@ def deliver_badly(webhook):
         emit_one(webhook.owner)
         clock = ManualClock()
         clock.now = timezone.now()
-        (claim,) = Queue(using="default", clock=clock, lease=timedelta(seconds=45), slots=open_slots(clock)).claim(1)
+        (claim,) = LookingQueue(using="default", clock=clock, lease=timedelta(seconds=45), slots=open_slots()).claim(1)
         claim = claim._replace(max_attempts=1)
         request = request_for(claim, now=clock(), timeout_seconds=30)
         exchange = Exchange(request=request, duration_seconds=0.2, response=Response(status=429))

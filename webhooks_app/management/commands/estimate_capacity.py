@@ -10,7 +10,7 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from ...conf import configured_transport, retry_policy, settings
-from ...delivery.slots import SHARE_OF_WINDOW, usual_cap
+from ...delivery.slots import usual_cap
 from ...plurals import counted
 from ..base import WebhooksCommand
 
@@ -255,7 +255,8 @@ def _kb_in_flight(load: ExpectedLoad) -> int:
 
 def _processes(load: ExpectedLoad, cores: float, in_flight: float, policy: Policy) -> tuple[int, str]:
     """Return the number of processes and its reason. It is at least two, so that one can restart."""
-    slots = max(1, policy.in_flight_per_process // SHARE_OF_WINDOW)  # what a few owners or webhooks can use
+    window = policy.in_flight_per_process
+    slots = usual_cap(window, window)  # what a few owners or webhooks can use
     needs = {
         "two, so that one can restart": 2,
         "for the CPU: one process uses one core": math.ceil(cores),
