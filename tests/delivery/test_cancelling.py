@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from webhooks_app import forget_owner, send_test_event
 from webhooks_app.models import Delivery, QueueEntry, Webhook
 from webhooks_app.models.hold import HoldReason, hold_of
-from webhooks_app.models.queue import ENTRIES_AT_A_TIME
+from webhooks_app.models.queue_entry import ENTRIES_AT_A_TIME
 from webhooks_app.operations import lifecycle
 from webhooks_app.operations.actors import PROJECT
 from webhooks_app.operations.lifecycle import start_verification

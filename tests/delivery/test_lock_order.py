@@ -132,7 +132,7 @@ def test_a_webhook_is_skipped_during_a_cancellation(alice, webhook, queue, besid
 
 
 def test_all_lanes_are_locked_before_deliveries_are_cancelled(alice, beside, monkeypatch):
-    monkeypatch.setattr("webhooks_app.models.queue.ENTRIES_AT_A_TIME", 1)
+    monkeypatch.setattr("webhooks_app.models.queue_entry.ENTRIES_AT_A_TIME", 1)
     webhooks = [make_webhook(alice, order="webhook") for _ in range(2)]
     emit_one(alice)
     QueueLane.objects.ensure([webhook.pk for webhook in webhooks])

@@ -17,7 +17,7 @@ from webhooks_app.emission import NewEvent, emit_many
 from webhooks_app.exceptions import InvalidEventDataError
 from webhooks_app.maintenance.jobs import repair_groups
 from webhooks_app.models import Delivery, Event, OrderNumber, QueueEntry, QueueLane, Replay, Webhook
-from webhooks_app.models.queue import QueueEntryQuerySet
+from webhooks_app.models.queue_entry import QueueEntryQuerySet
 from webhooks_app.operations import lifecycle, replays
 from webhooks_app.operations.actors import PROJECT
 from webhooks_app.operations.registration import update_webhook
@@ -326,8 +326,8 @@ def test_disabling_a_webhook_cancels_its_parked_deliveries(alice, in_order, queu
 
 
 def test_a_long_backlog_is_cancelled_in_pages(alice, in_order, queue, monkeypatch):
-    monkeypatch.setattr("webhooks_app.models.queue.ENTRIES_AT_A_TIME", 2)
-    monkeypatch.setattr("webhooks_app.models.queue.KEYS_AT_A_TIME", 3)
+    monkeypatch.setattr("webhooks_app.models.queue_entry.ENTRIES_AT_A_TIME", 2)
+    monkeypatch.setattr("webhooks_app.models.queue_entry.KEYS_AT_A_TIME", 3)
     emitted(alice, *[None] * 7)
     queue.claim(100)
 

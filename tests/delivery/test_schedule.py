@@ -158,7 +158,7 @@ def test_a_look_follows_the_suspension_of_notifications(new):
 
 def test_a_look_is_due_at_the_time_of_a_retry(idle):
     retry_at = START.at + timedelta(seconds=1)
-    schedule = looked(idle.recorded(START, retries=[retry_at]))
+    schedule = idle.expecting(START, [retry_at])
 
     assert pause(schedule) == pytest.approx(1)
     assert next_look(schedule, later(0.99)) is None

@@ -276,7 +276,7 @@ def test_the_configured_limit_applies_after_the_first_result(settings, is_fast, 
 
 @pytest.mark.parametrize("first_entries", [2, 8, 1000])
 def test_all_claims_of_a_webhook_count(event: Event, monkeypatch: pytest.MonkeyPatch, first_entries: int) -> None:
-    monkeypatch.setattr("webhooks_app.models.queue.SOUGHT_ENTRIES", first_entries)
+    monkeypatch.setattr("webhooks_app.models.queue_entry.SOUGHT_ENTRIES", first_entries)
     idle, busy = make_webhook(event.owner), make_webhook(event.owner)
     for webhook in (idle, busy):
         make_backlog(webhook, 6)

@@ -250,7 +250,7 @@ MUTATIONS = (
     ),
     Mutation(
         "cancelled-leave-the-next-parked",
-        "models/queue.py",
+        "models/queue_entry.py",
         "        return self.promote(following)\n",
         "        return 0\n",
         "delivery/test_order.py",

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from ..database.sql import concerns_rows, kind_of, writing
 from ..models import Delivery, QueueEntry, QueueLane, Webhook
-from ..models.queue import ENTRIES_AT_A_TIME
+from ..models.queue_entry import ENTRIES_AT_A_TIME
 from ..models.status import stop_reason
 from .claim import Claim, DueWebhook
 from .schedule import Found, Look

@@ -13,7 +13,7 @@ from .maintenance import MaintenanceJob, WorkerProcess, WorkerSession
 from .order import OrderNumber
 from .portal_link import PortalLink
 from .problem import Problem
-from .queue import QueueEntry
+from .queue_entry import QueueEntry
 from .replay import Replay
 from .rollup import Rollup, Tally
 from .webhook import Webhook

@@ -26,7 +26,7 @@ from .disclosure import UNREACHABLE, Masked, MaskedQuerySet
 from .event import Event
 from .fields import CurrentForeignKey, IdField, LooseCharField, PartialIndex
 from .keyset import HORIZON, WHOLE, Parts
-from .queue import ENTRIES_AT_A_TIME, MANY_ENTRIES, QueueEntry, QueueEntryQuerySet
+from .queue_entry import ENTRIES_AT_A_TIME, MANY_ENTRIES, QueueEntry, QueueEntryQuerySet
 from .rollup import Tally
 from .status import DeliveryKind, stop_reason
 from .webhook import Webhook

@@ -21,7 +21,7 @@ from .delivery import Delivery
 from .fields import IdField
 from .lane import FAST_SECONDS
 from .limits import RateLimit
-from .queue import QueueEntry
+from .queue_entry import QueueEntry
 from .status import PROBES, WebhookState, is_changing_url, stop_reason
 from .webhook import Order, Webhook
 

@@ -23,7 +23,7 @@ from .episode import Episode
 from .health import Thresholds, Trouble, WebhookHealth, is_failing
 from .maintenance import WorkerProcess
 from .order import OrderedEntries
-from .queue import QueueEntry
+from .queue_entry import QueueEntry
 from .webhook import Order, Webhook
 
 EVENT = Delivery.Kind.EVENT
