@@ -46,7 +46,7 @@ ALLOWED = {
         "import asyncio": "whether the code runs in an event loop",
         "call connect": "a signal of Django",
     },
-    "delivery/polling.py": {"import select": "waits for the database's connection, which is there already"},
+    "delivery/listening.py": {"import select": "waits for the database's connection, which is there already"},
     "transport/system_names.py": {
         "import socket": "the system's resolver",
         "call getaddrinfo": "the only lookup of names, whose answers the guard checks",
