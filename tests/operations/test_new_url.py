@@ -329,7 +329,7 @@ def test_a_slow_new_url_does_not_make_the_webhook_slow(alice, webhook, queue, cl
     item = answered(claim, clock, Response(status=500))
     queue.slots.note([item._replace(attempt=item.attempt._replace(duration_ms=20_000))], clock.monotonic())
     recorded(queue, [item], clock())
-    queue.publish(at_once=True)
+    queue.publish()
 
     assert late == ["event"]
     assert Webhook.objects.get().is_fast is True

@@ -36,7 +36,7 @@ PACED_FOR, PACED_FOR_AT_MOST = timedelta(seconds=0.05), timedelta(seconds=5)
 PARKINGS_TO_A_LOOK = 3
 """Consecutive claims with only blocked deliveries, after which other webhooks have their turn."""
 
-NOTHING = Found()
+NOTHING_FOUND = Found()
 
 
 class FoundPage(NamedTuple):
@@ -207,7 +207,7 @@ class Queue:
 
         Blocked deliveries are parked. The next look is due at once if there may be more of them.
         """
-        found, parkings = NOTHING, 0
+        found, parkings = NOTHING_FOUND, 0
         while webhook_ids and (asks := self._slots.asks(webhook_ids, limit, look.now.monotonic)):
             if look.named:
                 asks = [ask._replace(due_from=look.named[ask.webhook_id]) for ask in asks]
@@ -232,7 +232,7 @@ class Queue:
     def _claim_readable(self, asks: Sequence[ClaimRequest], terms: ClaimTerms) -> tuple[Claimed, Found]:
         """Claim, each webhook separately if a row of one of them cannot be used. Also return what went wrong."""
         try:
-            return self._sql.claim(asks, terms), NOTHING
+            return self._sql.claim(asks, terms), NOTHING_FOUND
         except Exception as error:
             if not concerns_rows(error):
                 raise
@@ -250,7 +250,7 @@ class Queue:
 
     def _claim_lost(self, webhook_ids: Sequence[str], look: Look) -> Found:
         """Claim the lost claims that other claims do not include. They are only recorded, so they need no slot."""
-        answer = NOTHING
+        answer = NOTHING_FOUND
         for start in range(0, len(webhook_ids), MAX_LANES):
             found = self._sql.lost_claims(webhook_ids[start : start + MAX_LANES], look.now.at)
             asks = [ClaimRequest(pk, 0, 0, number, is_unknown=False, lost_only=True) for pk, number in found.items()]
@@ -298,9 +298,9 @@ def _paced_for(lane: Lane, now: datetime) -> timedelta:
 
 def _joined(first: Found, second: Found) -> Found:
     """Return what two parts of a look found."""
-    if first is NOTHING:
+    if first is NOTHING_FOUND:
         return second
-    if second is NOTHING:
+    if second is NOTHING_FOUND:
         return first
     return Found(
         claims=[*first.claims, *second.claims],

@@ -56,7 +56,7 @@ FREED_WITHIN = timedelta(seconds=1)
 MAX_MOMENTS = 500
 """Times of retries that a worker remembers. A look at one of them finds when the next one is due."""
 
-NOTHING: Mapping[str, datetime | None] = MappingProxyType({})
+NO_NAMES: Mapping[str, datetime | None] = MappingProxyType({})
 
 
 class Now(NamedTuple):
@@ -81,7 +81,7 @@ class Look(NamedTuple):
     """The most deliveries to claim."""
     with_lost: bool = False
     """Whether lost claims of the webhooks with free slots are included."""
-    named: Mapping[str, datetime | None] = NOTHING
+    named: Mapping[str, datetime | None] = NO_NAMES
     """The webhooks to claim from without a search, with the earliest due time to read, if any."""
     busy: Sequence[str] = ()
     """The webhooks to try before a search for others."""
@@ -144,7 +144,7 @@ class Schedule(NamedTuple):
     linger_until: float = 0.0
     often_until: float = 0.0
     """The end of a time without notifications."""
-    names: Mapping[str, datetime | None] = NOTHING
+    names: Mapping[str, datetime | None] = NO_NAMES
     """Webhooks to claim from now, with the earliest due time to read, if any."""
     moments: tuple[datetime, ...] = ()
     """When deliveries become due, in order."""
@@ -257,7 +257,7 @@ class Schedule(NamedTuple):
             unreadable = self.unreadable(now)
             skipped = {*unreadable, *self._paced(now)} if self.paced else unreadable
             busy = [pk for pk in self.busy if pk not in unreadable] if may_skip_page else ()
-            return Look(now, now.at, limit, with_lost, NOTHING, busy, self.page_end, skipped, unreadable, seeks_lost)
+            return Look(now, now.at, limit, with_lost, NO_NAMES, busy, self.page_end, skipped, unreadable, seeks_lost)
         if not self.names:
             return None
         unreadable = self.unreadable(now)
@@ -280,7 +280,7 @@ class Schedule(NamedTuple):
             # The deliveries of a notification may have been claimed before it arrived.
             is_complete = not found.left and not look.named.keys() - served - set(self.served)
             next_look_at = min(self.next_look_at, now.monotonic + _next_look(is_complete=is_complete))
-            changes = changes._replace(names=NOTHING, next_look_at=next_look_at)
+            changes = changes._replace(names=NO_NAMES, next_look_at=next_look_at)
         else:
             changes = _after_search(changes, look, found, now)
         # What the look had to leave: at a rate limit, as slow webhooks, or because it is due soon.
@@ -349,7 +349,7 @@ def _after_search(schedule: Schedule, look: Look, found: Found, now: Now) -> Sch
     has_later = schedule.has_later_moments and (found.left or found.next_at is not None)
     changes = schedule._replace(
         is_asked_for=False,
-        names=NOTHING,  # included in the look
+        names=NO_NAMES,  # included in the look
         moments=tuple([moment for moment in schedule.moments if moment > look.now.at]) if was_due else schedule.moments,
         has_later_moments=has_later,
         linger_until=linger_until,

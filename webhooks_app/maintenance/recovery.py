@@ -264,13 +264,13 @@ def _send(webhook: Webhook, match: Match) -> Delivery:
     return delivery
 
 
-class Found(NamedTuple):
+class FirstMissed(NamedTuple):
     match: Match | None
     next_step_at: datetime | None = None
     """When to search on, or None if nothing is missed."""
 
 
-def _first_missed(webhook: Webhook, episode: Episode, since: datetime, now: datetime) -> Found:
+def _first_missed(webhook: Webhook, episode: Episode, since: datetime, now: datetime) -> FirstMissed:
     """Return the oldest missed event that is not sent again in this episode, among the first few events.
 
     If there are more events, the episode begins its next search behind these.
@@ -278,7 +278,7 @@ def _first_missed(webhook: Webhook, episode: Episode, since: datetime, now: date
     match, rest_from = first_missed(webhook, since=since, recovers_since=episode.began_at)
     if match is None and rest_from is not None:
         episode.missed_from = rest_from
-    return Found(match, now if rest_from is not None else None)
+    return FirstMissed(match, now if rest_from is not None else None)
 
 
 def _replay(webhook: Webhook, episode: Episode, since: datetime, now: datetime) -> datetime | None:
