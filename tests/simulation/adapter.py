@@ -17,6 +17,8 @@ import webhooks_app.delivery
 from webhooks_app import retry
 from webhooks_app.database import clock
 from webhooks_app.database.dialects import Session
+from webhooks_app.delivery.listening import Tell
+from webhooks_app.delivery.schedule import Schedule
 
 from . import loop as virtual
 from .rows import Database, models_of
@@ -141,7 +143,7 @@ class Dialect:
 class CommitEvent:
     """The event of a waiting worker: set by others, and by notifications of commits if the database sends them."""
 
-    def __init__(self, world: Any, tell: Any) -> None:
+    def __init__(self, world: Any, tell: Tell) -> None:
         self._world, self._tell = world, tell
         self._event = virtual.Event(world.loop)
         self._notices: list[tuple[list[str], bool]] = []
@@ -166,7 +168,7 @@ class CommitEvent:
             connection = self._world.connection_of(getcurrent()).connection
             if connection is not None and connection is not self._heard:
                 self._heard = connection
-                self._tell_listening()
+                self._tell(Schedule.listening)
                 return
         if not self._notices:
             self._event.wait(timeout)
@@ -176,34 +178,9 @@ class CommitEvent:
         notices, self._notices = self._notices, []
         for webhook_ids, more_follow in notices:
             if self._world.plan.notifies:
-                self._tell_named(webhook_ids, more_follow=more_follow)
+                self._tell(partial(Schedule.named, webhook_ids=webhook_ids, more_follow=more_follow))
             else:
-                self._tell_commit()
-
-    # The schedule before and after its rewrite
-
-    def _tell_listening(self) -> None:
-        if callable(self._tell):
-            self._tell(schedule_of().listening)
-        else:
-            self._tell.is_listening = True
-            self._tell.notified((), more_follow=True)
-
-    def _tell_named(self, webhook_ids: list[str], *, more_follow: bool) -> None:
-        if callable(self._tell):
-            self._tell(partial(schedule_of().named, webhook_ids=webhook_ids, more_follow=more_follow))
-        else:
-            self._tell.notified(webhook_ids, more_follow=more_follow)
-
-    def _tell_commit(self) -> None:
-        if callable(self._tell):
-            self._tell(schedule_of().asked)
-        else:
-            self._tell.look_soon()
-
-
-def schedule_of() -> Any:
-    return sys.modules["webhooks_app.delivery.schedule"].Schedule
+                self._tell(Schedule.asked)
 
 
 class Signer:

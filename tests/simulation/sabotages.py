@@ -24,24 +24,29 @@ REQUIRED_SHARE = 28 / 30
 # Each has a name, a file, text that occurs once in it, and its replacement.
 TABLE = (
     # Schedule
-    ("retries-are-not-expected", "delivery/polling.py", "        self._expected.extend(moments)", "        pass"),
-    ("wake-ups-are-ignored", "delivery/polling.py", "        self._woken.set()", "        pass"),
-    ("notifications-are-ignored", "delivery/polling.py", "        self._named.update(named)", "        pass"),
-    ("no-sweep", "delivery/polling.py", "else now + self._sweep_seconds", "else now + 1e9"),
-    ("rate-limits-are-not-awaited", "delivery/queue.py", "[*self._paced.values(), *self.due_soon]", "[*self.due_soon]"),
-    ("failed-looks-are-forgotten", "delivery/queue.py", " for after in ASK_AGAIN_AFTER_SECONDS]", " for after in ()]"),
+    ("retries-are-not-expected", "delivery/schedule.py", "self.expecting(now, retries) if retries", "self if retries"),
+    ("wake-ups-are-ignored", "delivery/schedule.py", "(is_asked_for=True, linger_until=", "(linger_until="),
+    ("notifications-are-ignored", "delivery/schedule.py", "(names={**names, **self.names})", "(names=self.names)"),
+    ("no-sweep", "delivery/schedule.py", "else now.monotonic + schedule.sweep_seconds", "else now.monotonic + 1e9"),
+    ("rate-limits-are-not-awaited", "delivery/schedule.py", "[*paced.values(), *found.moments]", "[*found.moments]"),
+    (
+        "failed-looks-are-forgotten",
+        "delivery/schedule.py",
+        " for after in ASK_AGAIN_AFTER_SECONDS]",
+        " for after in ()]",
+    ),
     (
         "cancelled-claims-stay-counted",
         "delivery/queue.py",
-        "                self.forget(())  #",
-        "                pass  #",
+        "found.has_cancelled or len(kept) < len(claimed.claims)",
+        "False",
     ),
     # Slots
     ("slots-are-not-given-back", "delivery/slots.py", "self._hold(webhook, -number)", "self._hold(webhook, 0)"),
-    ("free-slots-are-not-counted", "delivery/slots.py", "        self.free -= number\n", ""),
-    ("one-owner-takes-all", "delivery/slots.py", "self._further_free + (owner.held or 1)", "self._window"),
+    ("free-slots-are-not-counted", "delivery/slots.py", "        totals.free -= number\n", ""),
+    ("one-owner-takes-all", "delivery/slots.py", "self._totals.further_free + (owner.held or 1)", "self._window"),
     ("unknown-webhooks-get-many", "delivery/slots.py", "if is_unknown or wanted == 1:", "if wanted == 1:"),
-    ("new-owners-count-twice", "delivery/slots.py", "_further_free -= number - new_owners", "_further_free -= number"),
+    ("new-owners-count-twice", "delivery/slots.py", "further_free -= number - new_owners", "further_free -= number"),
     ("own-claims-do-not-count", "delivery/slots.py", "(webhook_id, webhook.held,", "(webhook_id, 0,"),
     # Claims
     ("limits-are-ignored", "delivery/claim.py", "min(share, self.max_in_flight - in_flight, ", "min(share, "),
@@ -55,7 +60,7 @@ TABLE = (
     ),
     (
         "expired-deliveries-are-sent",
-        "delivery/queue.py",
+        "delivery/cancelling.py",
         "if claim.expires_at and claim.expires_at <= now and",
         "if False and",
     ),
@@ -88,7 +93,7 @@ TABLE = (
         "for number in {number for _, number, _ in found}:",
         "for number in ():",
     ),
-    ("open-claims-are-released", "delivery/queue.py", "if not self.slots.is_open(row[0], row[1])]", "]"),
+    ("open-claims-are-released", "delivery/queue.py", "if not self._slots.is_open(row[0], row[1])]", "]"),
     # Leases and dead workers
     (
         "leases-end-at-once",
@@ -99,8 +104,8 @@ TABLE = (
     (
         "lost-claims-are-not-sought",
         "delivery/queue.py",
-        "self._is_named = with_lost, False",
-        "self._is_named = False, False",
+        "now + LOST_AGAIN_AFTER if look.with_lost else None",
+        "None",
     ),
     (
         "living-workers-are-dead",
