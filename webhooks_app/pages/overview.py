@@ -164,7 +164,7 @@ def _replays(webhooks: Mapping[str, Webhook], url: Callable[[str], str]) -> Iter
     ended = Replay.objects.filter(webhook__in=list(webhooks), finished_at__isnull=False).order_by("-pk")
     for replay in ended[:MAX_PAST_ROWS]:
         assert replay.finished_at is not None
-        text = f"{gettext('Replay')}: {replay.get_state_display()}"
+        text = gettext("Replay: %(state)s") % {"state": replay.get_state_display()}
         yield PastChange(replay.finished_at, text, name_of(webhooks[replay.webhook_id]), url(replay.pk))
 
 
