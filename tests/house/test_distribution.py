@@ -77,7 +77,7 @@ def test_with_a_published_repository_the_links_lead_there(tmp_path: Path) -> Non
 
     links = LINKS.findall(metadata.get_payload())
     assert "https://forge.example/shop/webhooks/blob/HEAD/docs/settings.md" in links
-    assert "https://forge.example/shop/webhooks/raw/HEAD/docs/pictures/delivery.png" in links
+    assert "https://forge.example/shop/webhooks/raw/HEAD/docs/pictures/webhook.png" in links
     assert {link for link in links if not link.startswith("https://forge.example/shop/webhooks/")} == set()
     assert "Source, https://forge.example/shop/webhooks" in metadata.get_all("Project-URL")
 
