@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.utils import timezone
 
 from webhooks_app.database.clock import DatabaseClock
@@ -82,7 +83,9 @@ def test_the_choices_above_the_list_have_the_numbers_of_their_rows(amina: Custom
     assert "event_type=ppt.generation.failed" in link[1]
     monkeypatch.setattr("webhooks_app.pages.listing.MAX_PER_CHIP", 2)
     few = choices(amina)
-    assert (few["All"], few["Failed"], few["Retrying"], few["Still missed"]) == ("2+*", "2", "1", "2")
+    assert (few["All"], few["Retrying"]) == ("2+*", "1")
+    if connection.features.supports_partial_indexes:  # elsewhere, those that failed are sought among the newest two
+        assert (few["Failed"], few["Still missed"]) == ("2", "2")
     monkeypatch.setattr("webhooks_app.pages.listing.MAX_PARTS_COUNTED", 0)
     assert set(choices(amina).values()) == {"*", ""}
 
