@@ -31,6 +31,10 @@ PAUSE_SECONDS_EACH = 0.00015
 PAUSE_SECONDS = 0.01
 """How long it waits at most."""
 
+PAUSE_AFTER_DEADLOCK_SECONDS = 0.02
+"""How long the victim of a deadlock waits before it repeats its transaction. PostgreSQL gives a free row to the first
+that asks, so without a pause it may take the row before the other transaction is awake, and be the victim again."""
+
 CLAIMS, RESULTS = "claims", "results"
 """The two users of the database. While results cannot be written, for example on a full disk, nothing is claimed."""
 
@@ -201,7 +205,7 @@ class Dispatcher:
         return made
 
     def _repeated_after_deadlock(self, turn: Callable[[], Turn]) -> Turn:
-        """Run a turn, and repeat it at once if the database ended it because of a deadlock."""
+        """Run a turn, and repeat it after a short pause if the database ended it because of a deadlock."""
         try:
             return turn()
         except DatabaseError as error:
@@ -209,6 +213,7 @@ class Dispatcher:
                 raise
             logger.info("Repeating a transaction after a deadlock.")
             self.claimer.tell(Schedule.woken)
+            self._stopping.wait(PAUSE_AFTER_DEADLOCK_SECONDS)
             return turn()
 
     def _is_out_of_time(self) -> bool:
