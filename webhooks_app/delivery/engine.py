@@ -13,7 +13,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import router
 from django.utils import translation
 
-from ..conf import LANGUAGE, configured_transport, problem_with_lease, settings
+from ..conf import LANGUAGE, configured_transport, problem_with_lease, settings, user_agent
 from ..database.clock import Clock, DatabaseClock
 from ..database.sql import kind_of
 from ..exceptions import SchemeUnavailableError, SecretUnreadableError
@@ -68,6 +68,7 @@ class Engine:
         self._transport = transport or configured_transport()
         self._database_thread = database_thread
         self._timeout_seconds = settings.TIMEOUT_SECONDS
+        self._agent = user_agent()
         self._reported = Once()
         self._dispatcher = Dispatcher(
             using=self._using,
@@ -159,7 +160,8 @@ class Engine:
         for claim in islice(self._dispatcher.take(), STARTS_AT_A_TIME):
             now = self._clock()
             try:
-                self._transport.start(request_for(claim, now=now, timeout_seconds=self._timeout_seconds))
+                request = request_for(claim, now=now, timeout_seconds=self._timeout_seconds, agent=self._agent)
+                self._transport.start(request)
             except UNSIGNABLE as error:  # Another worker may have the key, or the scheme.
                 self._dispatcher.claimer.hold_unsigned(claim, error)
             except Exception as error:  # noqa: BLE001 - an invalid delivery must not stop the others

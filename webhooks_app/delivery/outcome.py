@@ -13,7 +13,6 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
-from ..conf import user_agent
 from ..models import Delivery, DeliveryAttempt, Webhook
 from ..protocol.handshake import refusal_of_answer
 from ..protocol.ids import attempt_id
@@ -150,6 +149,7 @@ def log_exchange(
     timestamp: int | None = None,
     signatures: str = "",
     header_names: str = "",
+    agent: str = "",
 ) -> AttemptLog:
     """Return the log of an exchange that began at ``started_at``."""
     request, response = exchange.request, exchange.response
@@ -172,7 +172,7 @@ def log_exchange(
         peer=exchange.peer,
         timings={stage: int(seconds * 1000 + 0.5) for stage, seconds in exchange.timings.items()},
         header_names=header_names,
-        agent=user_agent(),
+        agent=agent,
     )
 
 

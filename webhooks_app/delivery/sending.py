@@ -51,10 +51,15 @@ class Sending(NamedTuple):
     timestamp: int = 0
     signatures: str = ""
     header_names: str = ""
+    agent: str = ""
 
 
-def request_for(claim: Claim, *, now: datetime, timeout_seconds: float) -> Request:
-    """Return the signed request of a claim. Raise SecretUnreadableError or SchemeUnavailableError if that fails."""
+def request_for(claim: Claim, *, now: datetime, timeout_seconds: float, agent: str = "") -> Request:
+    """Return the signed request of a claim. Raise SecretUnreadableError or SchemeUnavailableError if that fails.
+
+    ``agent`` is its User-Agent, by default that of the settings.
+    """
+    agent = agent or user_agent()
     lane = claim.lane
     challenge = new_challenge() if claim.kind == Delivery.Kind.VERIFICATION else ""
     body = challenge_body(challenge) if challenge else claim.body
@@ -69,10 +74,10 @@ def request_for(claim: Claim, *, now: datetime, timeout_seconds: float) -> Reque
         headers, header_names = (*headers, *own), ",".join(name for name, _ in own)
     return Request(
         url=lane.url,
-        headers=(CONTENT_TYPE, *headers, ("User-Agent", user_agent())),
+        headers=(CONTENT_TYPE, *headers, ("User-Agent", agent)),
         body=body,
         timeout_seconds=timeout_seconds,
-        context=Sending(claim, now, challenge, timestamp, signatures, header_names),
+        context=Sending(claim, now, challenge, timestamp, signatures, header_names, agent),
         owner=str(lane.owner_id or ""),
         probe=claim.delivery_id if claim.kind in PROBES else "",
         fresh_connection=claim.number > 1,  # a reused connection may have caused the last failure
@@ -100,6 +105,7 @@ def finish(exchange: Exchange, *, seen_at: datetime | None = None) -> Finished:
         timestamp=sending.timestamp,
         signatures=sending.signatures,
         header_names=sending.header_names,
+        agent=sending.agent,
     )
     ended_at = seen_at or sending.started_at + timedelta(seconds=exchange.duration_seconds)
     return _finished(claim, attempt, outcome, ended_at)
