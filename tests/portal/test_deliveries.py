@@ -90,7 +90,7 @@ def test_the_choices_above_the_list_have_the_numbers_of_their_rows(amina: Custom
     assert set(choices(amina).values()) == {"*", ""}
 
 
-def test_a_row_says_in_short_what_became_of_a_delivery(amina: Customer) -> None:
+def test_a_row_has_the_result_of_a_delivery_in_short(amina: Customer) -> None:
     Delivery.objects.create(
         webhook=amina.webhook, event=amina.event, state="succeeded", redelivery_of=amina.delivery, finished_at=NOON
     )

@@ -58,7 +58,7 @@ class Permission:
 
 @dataclass(slots=True)
 class Series:
-    """A delivery, and what became of it."""
+    """A delivery and its results."""
 
     entry: Entry
     queued_at: float
