@@ -269,10 +269,10 @@ class Claimer:
         return is_due
 
     def _look(self, look: Look) -> Turn:
-        latest = None if look.named else self._clock.latest()
+        if not look.named:
+            look = look._replace(latest=self._clock.latest())
         # The next look is later by a multiple of this one's duration, so it begins with its queries.
-        now = look.now.later(self._clock.monotonic())
-        look = look._replace(now=now, latest=latest or now.at)
+        look = look._replace(now=look.now._replace(monotonic=self._clock.monotonic()))
         try:
             found = self.queue.look(look)
         except Exception:
