@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from django.http import HttpRequest
 from django.utils import formats, timezone
@@ -27,7 +27,7 @@ from .display import grouped
 WIDTH, HEIGHT = 640, 180
 SPARK_WIDTH, SPARK_HEIGHT = 96, 24
 TOP, RIGHT, BOTTOM = 10, 8, 24
-CHARACTER = 10
+CHARACTER = 12
 """Greatest width of a digit of the axis, whose text is larger on narrow screens."""
 MAX_BARS = 30
 """Most bars with a link: more would be too narrow to click, and too many for the Tab key."""
@@ -67,8 +67,8 @@ IS_LABELLED: Mapping[Window, Callable[[datetime, datetime], bool]] = {
 class Tick:
     at: float
     label: str
-    is_last: bool = False
-    """True if the label is so close to the right edge that it has to end there."""
+    edge: Literal["", "first", "last"] = ""
+    """Whether the label begins at the left edge or ends at the right one, since its middle is too close to it."""
 
 
 class Shape(NamedTuple):
@@ -321,7 +321,8 @@ def _frame(series: Series, window: Window, marks: Mapping[float, float], *, zero
 
 
 def _tick(at: float, label: str) -> Tick:
-    return Tick(at=_round(at), label=label, is_last=at + len(label) * CHARACTER / 2 > WIDTH)
+    half = len(label) * CHARACTER / 2
+    return Tick(at=_round(at), label=label, edge="first" if at < half else "last" if at + half > WIDTH else "")
 
 
 def _round(value: float) -> float:
