@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from tests.maintenance.rollups.conftest import make_tally
 from tests.support.reading import cells, figure, named
-from webhooks_app.admin.display import deliveries_url
+from webhooks_app.admin.display import console_url
 from webhooks_app.emission import emit
 from webhooks_app.maintenance.rollups.folding import fold
 from webhooks_app.maintenance.rollups.reading import Counters, Point, Series, Window
@@ -104,7 +104,7 @@ def test_the_bars_of_the_repeated_hour_of_autumn_lead_to_their_own_time(
     Delivery.objects.bulk_create(made)
 
     with timezone.override("Europe/Berlin"):
-        (bar,) = charts.shown(series, Window.HOUR, partial(deliveries_url, site="admin"))["bars"]
+        (bar,) = charts.shown(series, Window.HOUR, partial(console_url, "delivery_changelist", site="admin"))["bars"]
         listed = superuser.client.get(bar.url).context["cl"].result_list
 
     assert listed == [made[hour]]

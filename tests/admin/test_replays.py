@@ -240,14 +240,14 @@ def test_missed_events_are_offered_if_the_verification_ends_while_the_page_is_ma
     Webhook.objects.update(created_at=timezone.now() - timedelta(days=1))
     emit("file.deleted", DATA, owner=webhook.owner)
     superuser.act("enable", webhook, confirmed=True)
-    read = webhook_page.handshake
+    read = webhook_page.latest_handshake
 
     def read_after_its_end(*args: Any, **kwargs: Any) -> Any:
         end_deliveries(state="succeeded")
         Webhook.objects.update(status="active")
         return read(*args, **kwargs)
 
-    monkeypatch.setattr(webhook_page, "handshake", read_after_its_end)
+    monkeypatch.setattr(webhook_page, "latest_handshake", read_after_its_end)
 
     page = text(superuser.get("webhook", "change", webhook.pk, section="verification"))
 

@@ -19,7 +19,7 @@ from django.forms import Form
 from django.http import Http404, HttpRequest, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, reverse
+from django.urls import URLPattern
 from django.utils.text import Truncator
 from django.utils.translation import gettext
 
@@ -94,9 +94,6 @@ class ActingAdmin(AuditedAdmin):
 
     unasked_actions: tuple[str, ...] = ()
     """Those of the page's actions whose button runs them at once."""
-
-    has_live_buttons = False
-    """Whether a part of the page that is refreshed has the buttons, which depend on the state."""
 
     table: Mapping[str, Offer] = {}
     """What the actions are. Those without a method of their own get one that asks for confirmation."""
@@ -195,7 +192,7 @@ class ActingAdmin(AuditedAdmin):
         return answer
 
     def page_context(self, request: HttpRequest, item: Any) -> dict[str, Any]:
-        buttons = [] if item is None or self.has_live_buttons else self.buttons(request, item)
+        buttons = [] if item is None else self.buttons(request, item)
         return {**super().page_context(request, item), "page_actions": buttons}
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
@@ -374,8 +371,7 @@ class ActingAdmin(AuditedAdmin):
         return self._url("change" if args else "changelist", *args)
 
     def _url(self, page: str, *args: str) -> str:
-        name = f"admin:{self.opts.app_label}_{self.opts.model_name}_{page}"
-        return reverse(name, args=args, current_app=self.admin_site.name)
+        return self.url(f"{self.opts.model_name}_{page}", *args)
 
     def _selected(self, request: HttpRequest, queryset: QuerySet[Any]) -> list[Any]:
         """Return the selected rows. Above the limit, show a message and return none."""
@@ -385,6 +381,26 @@ class ActingAdmin(AuditedAdmin):
         refusal = gettext("Select at most %(limit)d at once.") % {"limit": MAX_SELECTED}
         self.message_user(request, refusal, messages.ERROR)
         return []
+
+
+class LivePage(ActingAdmin):
+    """An admin whose page of a row has a part that is refreshed, with the buttons, which depend on the state."""
+
+    live_template: str
+
+    def get_urls(self) -> list[URLPattern]:
+        return [self.own_path("<path:object_id>/live/", self.live_view, "live"), *super().get_urls()]
+
+    def live_context(self, request: HttpRequest, item: Any) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def page_context(self, request: HttpRequest, item: Any) -> dict[str, Any]:
+        return {"page_actions": [], "live_url": self.page_url(item, "live"), **self.live_context(request, item)}
+
+    def live_view(self, request: HttpRequest, object_id: str) -> TemplateResponse:
+        """Return the current state of the part."""
+        context = self.live_context(request, self.viewed(request, object_id))
+        return TemplateResponse(request, f"admin/webhooks_app/{self.live_template}.html", context)
 
 
 def _object_id(request: HttpRequest) -> str:

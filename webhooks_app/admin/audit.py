@@ -10,7 +10,6 @@ from django.contrib.admin.utils import unquote
 from django.core.exceptions import FieldDoesNotExist
 from django.db.models import Case, F, Q, QuerySet, Value, When
 from django.http import HttpRequest, HttpResponse
-from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
@@ -98,11 +97,11 @@ class AuditedAdmin(OwnedAdmin):
         self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         subject = unquote(object_id)
-        listed = reverse("admin:webhooks_app_auditentry_changelist", current_app=self.admin_site.name)
+        views_log = request.user.has_perm("webhooks_app.view_auditentry")
         context = {
             "title": gettext("Audit log"),
             "rows": self._history(request, subject),
-            "all_url": f"{listed}?q={subject}" if request.user.has_perm("webhooks_app.view_auditentry") else "",
+            "all_url": self.url("auditentry_changelist", q=subject) if views_log else "",
             "media": self.media,
         }
         return super().history_view(request, object_id, {**context, **(extra_context or {})})
@@ -141,9 +140,7 @@ class AuditEntryAdmin(ReadOnlyAdmin, ExportingAdmin):
         model = MODELS.get(entry.subject.partition("_")[0])
         if model is None or not self.admin_site.is_registered(model):
             return entry.subject
-        name = f"admin:webhooks_app_{model._meta.model_name}_change"
-        url = reverse(name, args=(entry.subject,), current_app=self.admin_site.name)
-        return format_html('<a href="{}">{}</a>', url, entry.subject)
+        return self.link_to(model(pk=entry.subject))
 
     @admin.display(description=_("by"))
     def by_and_via(self, entry: Any) -> str:

@@ -7,11 +7,9 @@ from datetime import datetime
 from typing import Any, cast
 
 from django.contrib import admin
-from django.db.models import Model, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponseRedirect
 from django.http.response import HttpResponseBase
-from django.template.response import TemplateResponse
-from django.urls import URLPattern
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -33,54 +31,17 @@ from ..pages.display import (
     sent_to,
     state_and_result,
 )
-from ..pages.explanation import policy_in_words, waiting_for, why_cancelled
+from ..pages.explanation import policy_in_words, why_cancelled
 from ..pages.lists import DELIVERIES
+from ..pages.transcript import attempts_of
 from ..protocol.ids import order_of_creation
 from ..replays.missed import delivered_instead
-from .actions import ActingAdmin
-from .display import column, delivery_urls, link_to, shown_transcript, time_column, url_of, webhook_with_url
+from .actions import LivePage
+from .display import column, time_column
 from .export import ExportingAdmin, account_of, shown_account_of
 from .owned import ReadOnlyAdmin, knows_owners
 
 MAX_REDELIVERIES = 10
-
-
-class DeliveryPage(ReadOnlyAdmin, ActingAdmin):
-    """Base of the admin of deliveries."""
-
-    def get_urls(self) -> list[URLPattern]:
-        return [self.own_path("<path:object_id>/live/", self.live_view, "live"), *super().get_urls()]
-
-    has_live_buttons = True
-
-    def page_context(self, request: HttpRequest, item: Delivery) -> dict[str, Any]:
-        live = {"live_url": self.page_url(item, "live"), **self._result(request, item)}
-        return {**super().page_context(request, item), "subtitle": None, "crumb": self.crumb_of(item), **live}
-
-    def crumb_of(self, item: Delivery) -> str:
-        return item.event_type
-
-    def live_view(self, request: HttpRequest, object_id: str) -> TemplateResponse:
-        """Return the current state of a delivery with its attempts."""
-        delivery = self.viewed(request, object_id)
-        return TemplateResponse(request, "admin/webhooks_app/delivery/result.html", self._result(request, delivery))
-
-    def _result(self, request: HttpRequest, delivery: Delivery) -> dict[str, Any]:
-        """Return the state with its reason, the attempts, and the later deliveries of the same event."""
-        url = delivery_urls(self.admin_site.name)
-        waits = waiting_for(delivery, url=url)
-        reason = why_cancelled(delivery) or waits
-        later = Delivery.objects.filter(redelivery_of=delivery.pk).order_by("-pk").values_list("pk", flat=True)
-        state = coloured(delivery.state, state_and_result(delivery))
-        return {
-            "delivery": delivery,
-            "is_done": delivery.state != Delivery.State.PENDING,
-            "standing": format_html("{}{}{}", state, ". " if reason else "", reason),
-            "attempts": shown_transcript(request, delivery, site=self.admin_site.name),
-            "waiting_for": waits,
-            "steering": self.buttons(request, delivery),
-            "redeliveries": [link_to_delivery(pk, url) for pk in later[:MAX_REDELIVERIES]],
-        }
 
 
 def _hold(delivery: Any) -> str | None:
@@ -101,7 +62,7 @@ def _sent_to(delivery: Any) -> str:
 
 
 @admin.register(Delivery)
-class DeliveryAdmin(DeliveryPage, ExportingAdmin):
+class DeliveryAdmin(ReadOnlyAdmin, LivePage, ExportingAdmin):
     listed = DELIVERIES
     list_display = (*("created", "state_and_answer", "next_try", "type_and_kind", "target"),)
     exported = {  # noqa: RUF012
@@ -136,6 +97,30 @@ class DeliveryAdmin(DeliveryPage, ExportingAdmin):
     }
     table = DELIVERY
     actions = page_actions = tuple(DELIVERY)
+    live_template = "delivery/result"
+
+    def page_context(self, request: HttpRequest, item: Delivery) -> dict[str, Any]:
+        return {**super().page_context(request, item), "subtitle": None, "crumb": self.crumb_of(item)}
+
+    def crumb_of(self, item: Delivery) -> str:
+        return item.event_type
+
+    def live_context(self, request: HttpRequest, item: Delivery) -> dict[str, Any]:
+        """Return the state with its reason, the attempts, and the later deliveries of the same event.
+
+        Only users who may view events see the body.
+        """
+        shows_body = item.kind == Delivery.Kind.VERIFICATION or request.user.has_perm("webhooks_app.view_event")
+        found = attempts_of(item, shows_body=shows_body, url=self.delivery_url)
+        reason = why_cancelled(item) or found["waiting_for"]
+        later = Delivery.objects.filter(redelivery_of=item.pk).order_by("-pk").values_list("pk", flat=True)
+        state = coloured(item.state, state_and_result(item))
+        return {
+            **found,
+            "standing": format_html("{}{}{}", state, ". " if reason else "", reason),
+            "steering": self.buttons(request, item),
+            "redeliveries": [link_to_delivery(pk, self.delivery_url) for pk in later[:MAX_REDELIVERIES]],
+        }
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         rows: Any = super().get_queryset(request)
@@ -158,16 +143,16 @@ class DeliveryAdmin(DeliveryPage, ExportingAdmin):
     type = column(_("event type"), lambda delivery: delivery.event_type)
 
     @admin.display(description=_("event type"))
-    def type_and_kind(self, delivery: Delivery) -> SafeString:
-        shown = breakable(delivery.event_type, PARTS_OF_TYPE)
+    def type_and_kind(self, delivery: Delivery) -> SafeString | str:
+        shown: SafeString | str = breakable(delivery.event_type, PARTS_OF_TYPE)
         if delivery.event is not None:
-            shown = link_to(delivery.event, site=self.admin_site.name, text=shown)
+            shown = self.link_to(delivery.event, shown)
         note = delivery.get_kind_display() if delivery.kind == Delivery.Kind.TEST else delivery.get_purpose_display()
         return format_html("{} ({})", shown, note) if note else shown
 
     @admin.display(description=_("webhook"))
     def target(self, delivery: Any) -> SafeString:
-        shown = url_of(delivery.webhook, _sent_to(delivery), site=self.admin_site.name)
+        shown = self.shown_url(delivery.webhook, _sent_to(delivery))
         owner = shown_account_of(delivery.webhook) if hasattr(delivery, "owner_label") else ""
         return format_html('{}<span class="webhooks-quiet">{}</span>', shown, owner)
 
@@ -184,31 +169,27 @@ class DeliveryAdmin(DeliveryPage, ExportingAdmin):
             parts.append(gettext("%(number)d attempts") % {"number": delivery.attempt_count})
         answer = " · ".join(parts)
         state = coloured(delivery.state, state_and_result(delivery))
-        to_delivery = delivery_urls(self.admin_site.name)
-        if instead := delivered_later(getattr(delivery, "delivered_instead", None), url=to_delivery):
+        if instead := delivered_later(getattr(delivery, "delivered_instead", None), url=self.delivery_url):
             text = '<span class="webhooks-open">{} · {}</span>'
             state = format_html(text, state_and_result(delivery), instead)
         return format_html('{}<span class="webhooks-quiet">{}</span>', state, answer) if answer else state
 
     @admin.display(description=_("next attempt"))
     def next_try(self, delivery: Any) -> SafeString | str:
-        to_delivery = delivery_urls(self.admin_site.name)
-        return (
-            next_try(delivery, delivery.shown_hold, now=timezone.now(), url=to_delivery)
-            or self.get_empty_value_display()
-        )
+        shown = next_try(delivery, delivery.shown_hold, now=timezone.now(), url=self.delivery_url)
+        return shown or self.get_empty_value_display()
 
     def described(self, item: Delivery) -> str:
         return f"{item.event_type}: {item.webhook.url} ({item.pk})"
 
     @admin.display(description=_("event"))
     def event_link(self, delivery: Delivery) -> SafeString | str:
-        return self._link(delivery.event)
+        return self.link_to(delivery.event)
 
     @admin.display(description=_("webhook"))
     def webhook_link(self, delivery: Delivery) -> SafeString:
         webhook, url = delivery.webhook, sent_to([delivery])[delivery.pk]
-        shown = webhook_with_url(webhook, breakable(url), site=self.admin_site.name)
+        shown = self.webhook_with_url(webhook, url)
         if url == webhook.url:
             return shown
         return format_html("{} ({})", shown, format_html(gettext("now {url}"), url=breakable(webhook.url)))
@@ -216,14 +197,11 @@ class DeliveryAdmin(DeliveryPage, ExportingAdmin):
     @admin.display(description=_("redelivery of"))
     def redelivery_link(self, delivery: Delivery) -> SafeString | str:
         first = delivery.redelivery_of_id
-        return link_to_delivery(first, delivery_urls(self.admin_site.name)) if first else self.get_empty_value_display()
+        return link_to_delivery(first, self.delivery_url) if first else self.get_empty_value_display()
 
     @admin.display(description=_("replay"))
     def replay_link(self, delivery: Delivery) -> SafeString | str:
-        return self._link(delivery.replay)
-
-    def _link(self, item: Model | None) -> SafeString | str:
-        return link_to(item, site=self.admin_site.name) if item else self.get_empty_value_display()
+        return self.link_to(delivery.replay)
 
     def _selected(self, request: HttpRequest, queryset: QuerySet[Any]) -> list[Any]:
         """Return the selected deliveries in the order of their events, which a webhook's order keeps."""

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 from django.contrib import admin
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
-from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
@@ -21,7 +20,7 @@ from ..pages.lists import EVENTS
 from ..pages.recipients import Recipients, recipients_of
 from ..pages.timeline import by_id, deliveries_read, timeline_of
 from ..routing.report import Decision, decide
-from .display import column, deliveries_url, delivery_urls, shows_deliveries, time_column
+from .display import column, shows_deliveries, time_column
 from .export import ExportingAdmin
 from .owned import ReadOnlyAdmin, actor_of, manages_all, own_rows
 
@@ -82,14 +81,15 @@ class EventAdmin(ReadOnlyAdmin, ExportingAdmin):
     def page_context(self, request: HttpRequest, item: Event) -> dict[str, Any]:
         visible: Any = own_rows(request, item.deliveries.all(), "webhook__owner")
         read = deliveries_read(visible) if shows_deliveries(request) else []
-        url = delivery_urls(self.admin_site.name)
         return {
             "pretty_body": pretty_json(item.body) if item.has_body else "",
             "shows_deliveries": shows_deliveries(request),
-            "recipients": delivery_rows(by_id(visible, [each.pk for each in read[-MAX_RECIPIENTS:]]), url=url),
+            "recipients": delivery_rows(
+                by_id(visible, [each.pk for each in read[-MAX_RECIPIENTS:]]), url=self.delivery_url
+            ),
             "has_more": len(read) > MAX_RECIPIENTS,
-            "timeline": timeline_of(item, visible, read, url=url),
-            "deliveries_url": deliveries_url(site=self.admin_site.name, q=item.pk),
+            "timeline": timeline_of(item, visible, read, url=self.delivery_url),
+            "deliveries_url": self.deliveries_url(q=item.pk),
             "decisions": self._decisions(request, item),
         }
 
@@ -100,14 +100,11 @@ class EventAdmin(ReadOnlyAdmin, ExportingAdmin):
         return [
             DecisionRow(
                 decision,
-                "" if decision.webhook.is_deleted else self._url("webhook", decision.webhook.pk),
-                self._url("delivery", decision.delivery.pk) if decision.delivery else "",
+                "" if decision.webhook.is_deleted else self.url("webhook_change", decision.webhook.pk),
+                self.delivery_url(decision.delivery.pk) if decision.delivery else "",
             )
             for decision in decide(event, with_platform=manages_all(request))
         ]
-
-    def _url(self, model: str, pk: str) -> str:
-        return reverse(f"admin:webhooks_app_{model}_change", args=(pk,), current_app=self.admin_site.name)
 
     created = time_column("created_at", _("created"))
     references = column(_("references"), lambda event: ", ".join(event.references.values_list("value", flat=True)))
@@ -127,7 +124,7 @@ class EventAdmin(ReadOnlyAdmin, ExportingAdmin):
         shown = self.type_and_kind(event)
         if event.type not in registry:
             return shown
-        url = reverse("admin:webhooks_app_webhook_event_type", args=(event.type,), current_app=self.admin_site.name)
+        url = self.url("webhook_event_type", event.type)
         return format_html('<a href="{}">{}</a>', url, shown)
 
 

@@ -13,7 +13,7 @@ from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, reverse
+from django.urls import URLPattern
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
@@ -106,7 +106,7 @@ class ImpactPage(OwnedAdmin):
             total={"missed": sum(hit.missed for hit in by_account), "has_more": any(h.has_more for h in by_account)},
             most=MOST_PROBLEMS if has_more else 0,
             recovery=self._recovery(request, by_account),
-            recovery_url=reverse("admin:webhooks_app_webhook_changelist", current_app=self.admin_site.name),
+            recovery_url=self.url("webhook_changelist"),
             action_checkbox_name=ACTION_CHECKBOX_NAME,
         )
 
@@ -156,9 +156,8 @@ class ImpactPage(OwnedAdmin):
         return _sorted(accounts.values()), _sorted(by_cause.values())
 
     def _account(self, webhook: Webhook, period: Period, wanted: Mapping[str, str]) -> Hit:
-        listed = reverse("admin:webhooks_app_problem_changelist", current_app=self.admin_site.name)
         name = gettext("the platform") if webhook.owner is None else owners().label(webhook.owner)
-        return Hit(name=name, url=f"{listed}?{_query(period, wanted, webhook.owner)}")
+        return Hit(name=name, url=self.url("problem_changelist", **_query(period, wanted, webhook.owner)))
 
     def _recovery(self, request: HttpRequest, hits: Sequence[Hit]) -> list[str]:
         """Return the webhooks to send missed events to: those that can receive, of the accounts hit most."""
@@ -180,11 +179,6 @@ def _sorted(hits: Iterable[Hit]) -> list[Hit]:
     return sorted(hits, key=lambda hit: (-hit.missed, -hit.given_up, hit.name))
 
 
-def _query(period: Period, cause: Mapping[str, str], owner: Any) -> str:
+def _query(period: Period, cause: Mapping[str, str], owner: Any) -> dict[str, str]:
     query = {"seen": PERIOD_NAMES[period.window], "state": "all"} if period.window else {"state": "all"}
-    if "answer" in cause:
-        query["answer"] = cause["answer"]
-    if "result" in cause:
-        query["result"] = cause["result"]
-    query["owner"] = PLATFORM if owner is None else str(owner.pk)
-    return urlencode(query)
+    return {**query, **cause, "owner": PLATFORM if owner is None else str(owner.pk)}

@@ -15,7 +15,6 @@ from django.db import router
 from django.db.models import OuterRef, Q, QuerySet, Subquery, Sum
 from django.http import HttpRequest
 from django.template import RequestContext
-from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
@@ -34,7 +33,7 @@ from ..pages.charts import TITLES, window_of, windows
 from ..pages.display import grouped, in_time, percent
 from ..pages.overview import tiles, webhook_rows
 from ..pages.verdict import Verdict, attention_in, verdict_of
-from .display import deliveries_url, shows_deliveries
+from .display import console_url, shows_deliveries
 from .owned import actor_of, manages_all, own_rows
 
 WORKERS, DUE, FAILED = "workers", "due", "failed"
@@ -197,7 +196,7 @@ def shown_overview(request: HttpRequest) -> dict[str, Any]:
     if not shows_deliveries(request):
         return {}
     window, site = window_of(request), request.current_app
-    overview, deliveries = overview_for(request, window), partial(deliveries_url, site=site)
+    overview, deliveries = overview_for(request, window), partial(console_url, "delivery_changelist", site=site)
     waiting = grouped(min(overview.backlog.waiting, MAX_COUNTED))
     return {
         "overview": overview,
@@ -209,28 +208,26 @@ def shown_overview(request: HttpRequest) -> dict[str, Any]:
             url=deliveries,
         ),
         "problems": _open_problems(request, overview),
-        "problems_url": _url("problem_changelist", site=site),
+        "problems_url": console_url("problem_changelist", site=site),
         **charts.shown(overview.series, window, deliveries),
-        "webhook_rows": webhook_rows(overview.webhooks, window, url=lambda pk: _url("webhook_change", pk, site=site)),
+        "webhook_rows": webhook_rows(overview.webhooks, window, url=partial(console_url, "webhook_change", site=site)),
         "span": TITLES[window],
         "max_webhooks": MAX_WEBHOOKS,
     }
-
-
-def _url(name: str, *args: str, site: str, **query: str) -> str:
-    return reverse(f"admin:webhooks_app_{name}", args=args, current_app=site, query=query)
 
 
 def _url_of(found: Verdict, request: HttpRequest, site: str) -> str:
     """Return the URL of the rows behind a verdict; "" if it has none, or if the user may not see them."""
     may = {name: request.user.has_perm(f"webhooks_app.view_{name}") for name in ("webhook", "problem")}
     if found.about == WORKERS:
-        return _url("operations_changelist", site=site)
+        return console_url("operations_changelist", site=site)
     if found.about == DUE:
-        return deliveries_url(site=site, state=Delivery.State.PENDING)
+        return console_url("delivery_changelist", site=site, state="pending")
+    if found.about == FAILED and may["problem"]:
+        return console_url("problem_changelist", site=site)
     if found.about == FAILED:
-        return _url("problem_changelist", site=site) if may["problem"] else deliveries_url(site=site, state="given_up")
-    return _url("webhook_changelist", site=site, health=found.about) if found.about and may["webhook"] else ""
+        return console_url("delivery_changelist", site=site, state="given_up")
+    return console_url("webhook_changelist", site=site, health=found.about) if found.about and may["webhook"] else ""
 
 
 def _open_problems(request: HttpRequest, overview: Overview) -> str:
@@ -302,7 +299,5 @@ def _listed(endangered: list[str], window: Window, webhook_ids: list[str] | None
 def webhooks_overview(context: RequestContext) -> dict[str, Any]:
     """Return the context of the template tag for the overview, which is refreshed while the page is open."""
     request = context["request"]
-    query = {"window": window_of(request).value}
-    site = getattr(request, "current_app", None)
-    url = reverse("admin:webhooks_app_webhook_overview", current_app=site, query=query)
-    return {**shown_overview(request), "live_url": url}
+    site, window = getattr(request, "current_app", None), window_of(request).value
+    return {**shown_overview(request), "live_url": console_url("webhook_overview", site=site, window=window)}

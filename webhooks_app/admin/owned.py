@@ -8,21 +8,24 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from django.contrib import admin
 from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied, SuspiciousOperation
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 from django.http import Http404, HttpRequest
 from django.urls import URLPattern, path
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.text import Truncator
 from django.utils.translation import gettext_lazy as _
 
 from ..event_types import EventTypeRegistry, registry
+from ..models import Webhook
 from ..models.base import BaseQuerySet
 from ..operations.actors import StaffMember
 from ..operations.rights import Right
 from ..owners import Access, event_types_for, owners
-from ..pages.display import NO_VALUE
+from ..pages.display import MAX_URL, NO_VALUE, breakable
 from ..pages.listing import Asked, RowList
 from .change_list import KeysetChangeList
-from .display import copyable
+from .display import console_url, copyable
 
 OwnerRows = TypeVar("OwnerRows", bound=BaseQuerySet[Any])
 
@@ -117,6 +120,36 @@ class OwnedAdmin(BaseAdmin):
     def own_path(self, route: str, view: Callable[..., Any], name: str) -> URLPattern:
         """Return a URL of this admin, named as Django names its own."""
         return path(route, self.admin_site.admin_view(view), name=f"webhooks_app_{self.opts.model_name}_{name}")
+
+    def url(self, page: str, *args: str, **query: str) -> str:
+        """Return the URL of a page of the console on this site, as ``console_url``."""
+        return console_url(page, *args, site=self.admin_site.name, **query)
+
+    def delivery_url(self, pk: str) -> str:
+        return self.url("delivery_change", pk)
+
+    def deliveries_url(self, **query: str) -> str:
+        """Return the URL of the list of deliveries, filtered by the query."""
+        return self.url("delivery_changelist", **query)
+
+    def link_to(self, item: Model | None, text: str = "") -> SafeString | str:
+        """Return a link to the page of a row, with the ID or a text; the empty value without a row."""
+        if item is None:
+            return self.get_empty_value_display()
+        url = self.url(f"{item._meta.model_name}_change", item.pk)
+        return format_html('<a href="{}">{}</a>', url, text or item.pk)
+
+    def shown_url(self, webhook: Webhook, url: str = "", *, is_linked: bool = True) -> SafeString:
+        """Return the URL of a webhook for a column, or another one, linked to the webhook if it exists."""
+        shown: SafeString | str = breakable(Truncator(url or webhook.url).chars(MAX_URL))
+        if is_linked and not webhook.is_deleted:
+            shown = self.link_to(webhook, shown)
+        return format_html('<span class="webhooks-url" title="{}">{}</span>', webhook.pk, shown)
+
+    def webhook_with_url(self, webhook: Webhook, url: str) -> SafeString:
+        """Return the ID of a webhook, linked if it exists, and a URL."""
+        shown = webhook.pk if webhook.is_deleted else self.link_to(webhook)
+        return format_html('{} <span class="webhooks-url">{}</span>', shown, breakable(url))
 
     def viewed(self, request: HttpRequest, object_id: str) -> Any:
         """Return a row for a part of its page. Raise PermissionDenied, or Http404 if the user may not see it."""

@@ -10,7 +10,7 @@ from django import forms
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet, TextChoices
 from django.http import HttpRequest, JsonResponse
-from django.urls import URLPattern, reverse
+from django.urls import URLPattern
 from django.utils.text import format_lazy
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
@@ -210,7 +210,7 @@ class OwnableAdmin(OwnedAdmin):
             return OwnerChoiceField(rows, label=_("Account"))
         return OwnerNameField(
             rows=rows,
-            url=reverse(f"admin:webhooks_app_{self.opts.model_name}_owners", current_app=self.admin_site.name),
+            url=self.url(f"{self.opts.model_name}_owners"),
             label=_("Account"),
             required=not (manages_all(request) and db_field.blank),
             help_text=format_lazy("{} {}", _("Name or primary key."), db_field.help_text),

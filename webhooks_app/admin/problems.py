@@ -9,8 +9,6 @@ from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponseRedirect
 from django.http.response import HttpResponseBase
-from django.urls import reverse
-from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
@@ -27,10 +25,11 @@ from ..pages.lists import KNOWN_PROBLEMS
 from ..replays.missed import Missed
 from ..replays.planning import MARGIN
 from .actions import ActingAdmin
-from .display import column, deliveries_url, shows_deliveries, time_column, url_of
+from .display import column, shows_deliveries, time_column
 from .export import ExportingAdmin, account_of, shown_account_of
 from .impact import ImpactPage
 from .owned import ReadOnlyAdmin
+from .replays import plan_url
 from .webhook_health import known_health
 
 State = Problem.State
@@ -99,7 +98,7 @@ class ProblemAdmin(ImpactPage, ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
 
     @admin.display(description=_("webhook"))
     def target(self, problem: Problem) -> SafeString:
-        return url_of(problem.webhook, site=self.admin_site.name)
+        return self.shown_url(problem.webhook)
 
     @admin.display(description=_("webhook"))
     def target_now(self, problem: Problem) -> SafeString:
@@ -135,7 +134,7 @@ class ProblemAdmin(ImpactPage, ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
     @admin.display(description=_("deliveries"))
     def deliveries(self, problem: Problem) -> SafeString:
         by = {"answer": str(problem.code)} if problem.code else {"result": problem.result}
-        url = deliveries_url(site=self.admin_site.name, webhook_id=problem.webhook_id, kind="event", **by)
+        url = self.deliveries_url(webhook_id=problem.webhook_id, kind="event", **by)
         return format_html('<a href="{}">{}</a>', url, gettext("Deliveries with an attempt that failed in this way"))
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
@@ -158,8 +157,4 @@ class ProblemAdmin(ImpactPage, ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
             refusal = gettext("Select a single problem whose webhook has missed events.")
             self.message_user(request, refusal, messages.ERROR)
             return None
-        since = timezone.localtime(self._missed(problem).since).strftime("%Y-%m-%dT%H:%M:%S")
-        query = {"webhook": problem.webhook_id, "since": since}
-        return HttpResponseRedirect(
-            reverse("admin:webhooks_app_replay_add", current_app=self.admin_site.name, query=query)
-        )
+        return HttpResponseRedirect(plan_url(self, problem.webhook_id, self._missed(problem).since))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -11,8 +12,6 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
-from django.template.response import TemplateResponse
-from django.urls import URLPattern, reverse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -26,7 +25,6 @@ from ..models.replay import LEAST_RATE
 from ..operations import replays
 from ..operations.rights import REPLAY
 from ..pages.actions import REPLAY as STEPS
-from ..pages.display import breakable
 from ..pages.forms import REFUSALS, GroupedCheckboxes, as_form_error, event_type_choices
 from ..pages.lists import REPLAYS
 from ..pages.replays import (
@@ -39,21 +37,10 @@ from ..pages.replays import (
     status_in_words,
     why_not_startable,
 )
-from .actions import ActingAdmin, explaining
-from .display import (
-    column,
-    deliveries_url,
-    delivery_urls,
-    event_urls,
-    link_to,
-    page_of,
-    shows_deliveries,
-    time_column,
-    url_of,
-    webhook_with_url,
-)
+from .actions import ActingAdmin, LivePage, explaining
+from .display import column, page_of, shows_deliveries, time_column
 from .export import ExportingAdmin
-from .owned import ReadOnlyAdmin, actor_of, as_shown, manages_all, own_rows, visible_event_types
+from .owned import OwnedAdmin, ReadOnlyAdmin, actor_of, as_shown, manages_all, own_rows, visible_event_types
 
 MAX_RECOVERED = 50
 """Webhooks whose missed events are sent by one action."""
@@ -61,6 +48,11 @@ MAX_RECOVERED = 50
 
 def may_replay(request: HttpRequest) -> bool:
     return actor_of(request).holds(REPLAY)
+
+
+def plan_url(console: OwnedAdmin, webhook_id: str, since: datetime) -> str:
+    """Return the URL of the form for a replay, filled in for the events of a webhook since a time."""
+    return console.url("replay_add", webhook=webhook_id, since=f"{timezone.localtime(since):%Y-%m-%dT%H:%M:%S}")
 
 
 class ReplayForm(MissedEventsForm):
@@ -96,7 +88,7 @@ class ReplayForm(MissedEventsForm):
 
 
 @admin.register(Replay)
-class ReplayAdmin(ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
+class ReplayAdmin(ReadOnlyAdmin, LivePage, ExportingAdmin):
     listed = REPLAYS
     list_display = ("created", "target", "state", "progress", "requested_by")
     exported = {  # noqa: RUF012
@@ -118,9 +110,7 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
     actions = page_actions = tuple(STEPS)
     unasked_actions = ("start",)
     change_form_template = "admin/webhooks_app/replay/change_form.html"
-
-    def get_urls(self) -> list[URLPattern]:
-        return [self.own_path("<path:object_id>/live/", self.live_view, "live"), *super().get_urls()]
+    live_template = "replay/progress"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).select_related("webhook", "requested_by")
@@ -161,7 +151,7 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
             form=form,
             failing=failing_sentences(replays.failures_of(webhook)) if webhook else [],
             warning=why_not_startable(webhook) if webhook else "",
-            webhook=link_to(webhook, site=self.admin_site.name) if webhook else "",
+            webhook=self.link_to(webhook) if webhook else "",
         )
 
     def _plan(self, request: HttpRequest, form: ReplayForm) -> Replay | None:
@@ -173,25 +163,15 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
 
     # The page
 
-    has_live_buttons = True
-
-    def page_context(self, request: HttpRequest, item: Replay) -> dict[str, Any]:
-        live = {"live_url": self.page_url(item, "live"), **self._progress(request, item)}
-        return {**super().page_context(request, item), **live}
-
-    def live_view(self, request: HttpRequest, object_id: str) -> TemplateResponse:
-        """Return the current progress of a replay with its buttons."""
-        replay = self.viewed(request, object_id)
-        return TemplateResponse(request, "admin/webhooks_app/replay/progress.html", self._progress(request, replay))
-
-    def _progress(self, request: HttpRequest, replay: Replay) -> dict[str, Any]:
-        site, views_events = self.admin_site.name, request.user.has_perm("webhooks_app.view_event")
-        found = progress_of(replay, event_url=event_urls(site) if views_events else lambda pk: "")
-        found["steps"] = self.buttons(request, replay)
+    def live_context(self, request: HttpRequest, item: Replay) -> dict[str, Any]:
+        """Return the progress, and the last answer for users who may view deliveries."""
+        views_events = request.user.has_perm("webhooks_app.view_event")
+        found = progress_of(item, event_url=lambda pk: self.url("event_change", pk) if views_events else "")
+        found["steps"] = self.buttons(request, item)
         if shows_deliveries(request):
-            rows = as_shown(request, replay.deliveries.all())
-            found |= last_answer(rows, found["latest"].answered, shows_body=views_events, url=delivery_urls(site))
-            found["deliveries_url"] = deliveries_url(site=site, q=replay.pk) if replay.started_at else ""
+            rows = as_shown(request, item.deliveries.all())
+            found |= last_answer(rows, found["latest"].answered, shows_body=views_events, url=self.delivery_url)
+            found["deliveries_url"] = self.deliveries_url(q=item.pk) if item.started_at else ""
         return found
 
     # Columns and fields
@@ -208,7 +188,7 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
 
     @admin.display(description=_("webhook"))
     def target(self, replay: Replay) -> SafeString:
-        return url_of(replay.webhook)
+        return self.shown_url(replay.webhook, is_linked=False)
 
     @admin.display(description=_("queued"))
     def progress(self, replay: Replay) -> str:
@@ -216,7 +196,7 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
 
     @admin.display(description=_("webhook"))
     def webhook_link(self, replay: Replay) -> SafeString:
-        return webhook_with_url(replay.webhook, breakable(replay.webhook.url), site=self.admin_site.name)
+        return self.webhook_with_url(replay.webhook, replay.webhook.url)
 
     @admin.display(description=_("which events"))
     def states_shown(self, replay: Replay) -> str:
@@ -251,8 +231,7 @@ class MissedEvents(ActingAdmin):
     def after(self, request: HttpRequest, action: str, done: list[tuple[Any, Any]]) -> HttpResponseBase | None:
         if action != "send_missed" or len(done) != 1:
             return super().after(request, action, done)
-        url = reverse("admin:webhooks_app_replay_change", args=(done[0][1].pk,), current_app=self.admin_site.name)
-        return HttpResponseRedirect(url)
+        return HttpResponseRedirect(self.url("replay_change", done[0][1].pk))
 
     def missed(self, request: HttpRequest, webhook: Webhook) -> dict[str, Any]:
         """Return the number of missed events with a link to send them, if there are any and the user may do this."""
@@ -276,12 +255,7 @@ class MissedEvents(ActingAdmin):
             self.message_user(request, offer, messages.INFO)
 
     def _plan_url(self, webhook: Webhook) -> str:
-        since = timezone.localtime(replays.missed_since(webhook)).strftime("%Y-%m-%dT%H:%M:%S")
-        return reverse(
-            "admin:webhooks_app_replay_add",
-            current_app=self.admin_site.name,
-            query={"webhook": webhook.pk, "since": since},
-        )
+        return plan_url(self, webhook.pk, replays.missed_since(webhook))
 
 
 def _what_happened(replay: Replay) -> str:

@@ -6,12 +6,11 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from django.contrib.admin.templatetags.admin_urls import admin_urlname
 from django.contrib.admin.utils import display_for_field, display_for_value, lookup_field
 from django.core.exceptions import PermissionDenied
 from django.db.models import Model, Q
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import URLPattern, reverse
+from django.urls import URLPattern
 from django.utils.text import capfirst
 from django.utils.translation import gettext
 
@@ -124,15 +123,14 @@ class SearchPage(OwnedAdmin):
         return admin if admin.has_view_permission(request) else None
 
     def _hit(self, request: HttpRequest, admin: Any, row: Any) -> SearchHit:
-        url = reverse(admin_urlname(row._meta, "change"), args=(row.pk,), current_app=self.admin_site.name)  # type: ignore[arg-type]
+        url = self.url(f"{row._meta.model_name}_change", row.pk)
         # Lists hide the names of accounts from some users.
         shown = {"id", *admin.get_list_display(request)}
         text, *details = [_value(name, row, admin) for name in DETAILS[type(row)] if name in shown]
         return SearchHit(url, text, details, moment(row.created_at))
 
     def _hit_of_owner(self, owner: Any) -> SearchHit:
-        query = {"owner": str(owner.pk)}
-        url = reverse("admin:webhooks_app_webhook_changelist", current_app=self.admin_site.name, query=query)
+        url = self.url("webhook_changelist", owner=str(owner.pk))
         return SearchHit(url, owners().label(owner), [gettext("Webhooks of this account")])
 
 

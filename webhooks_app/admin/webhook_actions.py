@@ -24,7 +24,7 @@ from ..pages.shown_once import shown_by_first
 from ..routing.admission import events_for
 from ..routing.preview import preview_filter, try_filter
 from .actions import DELETE, ActingAdmin, with_deletion
-from .display import delivery_urls, shows_deliveries
+from .display import shows_deliveries
 from .owned import actor_of, visible_event_types
 from .portal_links import PortalLinks
 from .replays import MissedEvents
@@ -150,7 +150,7 @@ class WebhookActions(KeyRotation, PortalLinks, MissedEvents, FilterTrial):
         operation = partial(send_test_event, event_type=event_type, data=data)
         done = self.carry_out(request, queryset, operation, history=history)
         if len(done) == 1 and shows_deliveries(request):
-            return HttpResponseRedirect(delivery_urls(self.admin_site.name)(done[0][1].pk))
+            return HttpResponseRedirect(self.delivery_url(done[0][1].pk))
         return None
 
     def _test_form(self, request: HttpRequest, webhooks: QuerySet[Any]) -> TestEventForm:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
 from django.contrib import admin
 from django.http import HttpRequest
-from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..maintenance.rollups import reading
@@ -18,9 +17,8 @@ from ..maintenance.rollups.reading import Series, Window
 from ..models import Webhook, WebhookHealth
 from ..models.standing import Health, Standing, health_of, healths_of
 from ..pages import charts
-from ..pages.display import in_time, moment
+from ..pages.display import distance, moment
 from ..pages.health import disabled_in, failing_for, last_at
-from .change_list import KeysetChangeList
 from .display import shows_deliveries
 from .export import Exported
 from .owned import OwnedAdmin
@@ -45,21 +43,6 @@ def known_health(webhook: Webhook) -> Health:
     return found or health_of(webhook)
 
 
-class HealthChangeList(KeysetChangeList):
-    """Change list that reads the statistics of all webhooks of a page in one query."""
-
-    def get_results(self, request: HttpRequest) -> None:
-        super().get_results(request)
-        found = healths_of(self.result_list)
-        for webhook in self.result_list:
-            webhook.judged = found[webhook.pk]
-        if not (self.result_list and shows_deliveries(request)):
-            return
-        courses = reading.each(Window.DAY, [webhook.pk for webhook in self.result_list])
-        for webhook in self.result_list:
-            webhook.last_day = courses[webhook.pk]
-
-
 class HealthColumns(OwnedAdmin):
     """Mixin for the admin of webhooks."""
 
@@ -72,8 +55,12 @@ class HealthColumns(OwnedAdmin):
         "failing": {"failing_since": _failing_since},
     }
 
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[KeysetChangeList]:
-        return HealthChangeList
+    def prepare(self, request: HttpRequest, rows: Sequence[Any]) -> None:
+        """Attach to each webhook its health, and its last day for users who may view deliveries."""
+        judged = healths_of(rows)
+        courses = reading.each(Window.DAY, [webhook.pk for webhook in rows]) if shows_deliveries(request) else {}
+        for webhook in rows:
+            webhook.judged, webhook.last_day = judged[webhook.pk], courses.get(webhook.pk)
 
     @admin.display(description=_("last 24 hours"))
     def course(self, webhook: Webhook) -> SafeString | str:
@@ -84,11 +71,9 @@ class HealthColumns(OwnedAdmin):
 
     @admin.display(description=_("last delivery"))
     def last_delivery(self, webhook: Webhook) -> SafeString | str:
-        health = WebhookHealth.of(webhook)
-        at = last_at(health) if health else None
-        if health is None or at is None:
+        if (at := _last_at(webhook)) is None:
             return self.get_empty_value_display()
-        ago = moment(at, gettext("%(time)s ago") % {"time": in_time(timezone.now() - at)})
+        ago = moment(at, distance(at))
         is_failing = known_health(webhook).standing is Standing.FAILING
         return format_html('<span class="webhooks-bad">{}</span>', ago) if is_failing else ago
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
 from django import forms
-from django.http import HttpRequest
-from django.urls import reverse
+from django.http import Http404, HttpRequest
+from django.template.response import TemplateResponse
+from django.utils.text import Truncator
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
@@ -18,14 +20,17 @@ from ..models.status import REQUESTED
 from ..owners import event_types_for
 from ..pages import charts
 from ..pages.charts import window_of, windows
-from ..pages.display import delivery_rows
+from ..pages.display import delivery_rows, moment
 from ..pages.form_fields import SecretField
 from ..pages.forms import WebhookOptions
 from ..pages.handshake import latest_handshake
-from ..pages.webhook_card import Fact, Section, card_of
-from .display import deliveries_url, delivery_urls, shows_deliveries
-from .owned import as_shown
+from ..pages.webhook_card import Fact, Remedy, Section, card_of
+from .actions import MAX_CRUMB, Button
+from .display import shows_deliveries
+from .owned import as_shown, knows_owners, manages_all
 from .owner_fields import Audience, AudienceForm
+from .webhook_actions import WebhookActions
+from .webhook_health import known_health
 
 RECENT = {"recent": 5, "deliveries": 25}
 """Number of deliveries in each live list."""
@@ -65,53 +70,119 @@ def sections(request: HttpRequest) -> list[Section]:
     return [Section(SECTIONS[name], f"?section={name}", name == current) for name in offered]
 
 
-def head(request: HttpRequest, webhook: Webhook, facts: list[Fact], *, site: str) -> Context:
-    """Return the card of a webhook, with facts of the console. Some need the permission to view deliveries."""
-    rows = as_shown(request, webhook.deliveries.all())
-    deliveries = rows.with_related() if shows_deliveries(request) else None
-    card = card_of(webhook, deliveries, url=delivery_urls(site), listed=partial(deliveries_url, site=site))
-    return {**card, "facts": [*card["facts"], *(fact for fact in facts if fact.value)]}
+class WebhookPage(WebhookActions):
+    """Mixin for the admin of webhooks."""
 
+    def page_context(self, request: HttpRequest, item: Webhook | None) -> Context:
+        """Return the head, the sections with the content of one, and the buttons that the head lacks."""
+        if item is None:
+            return super().page_context(request, item)
+        section = section_of(request)
+        content = self._content(request, item, section)  # may read the status again
+        found, head = super().page_context(request, item), self._head(request, item)
+        in_head = {button.url for button in head["remedies"]}
+        return {
+            **found,
+            "subtitle": None,
+            "crumb": Truncator(self.crumb_of(item)).chars(MAX_CRUMB),
+            "section": section,
+            "sections": sections(request),
+            **content,
+            **head,
+            "page_actions": [button for button in found["page_actions"] if button.url not in in_head],
+        }
 
-def recent(request: HttpRequest, webhook: Webhook, *, site: str, part: str = "recent") -> Context:
-    """Return the newest deliveries of a webhook, if the user may view deliveries."""
-    if not shows_deliveries(request):
-        return {"recent": []}
-    rows = as_shown(request, webhook.deliveries.order_by("-pk"))
-    newest = rows.with_related().filter(kind__in=REQUESTED)[: RECENT[part]]
-    listed = deliveries_url(site=site, webhook_id=webhook.pk)
-    return {"recent": delivery_rows(newest, url=delivery_urls(site)), "deliveries_url": listed}
+    def crumb_of(self, item: Webhook) -> str:
+        return item.url
 
+    def _head(self, request: HttpRequest, webhook: Webhook) -> Context:
+        """Return the card of a webhook, with facts of the console. Some need the permission to view deliveries."""
+        rows = as_shown(request, webhook.deliveries.all())
+        deliveries = rows.with_related() if shows_deliveries(request) else None
+        card = card_of(webhook, deliveries, url=self.delivery_url, listed=self.deliveries_url)
+        facts = [*card["facts"], *(fact for fact in self._facts(request, webhook) if fact.value)]
+        return {**card, "facts": facts, "remedies": self._remedies(request, webhook, card["remedy"])}
 
-def course(request: HttpRequest, webhook: Webhook, *, site: str) -> Context:
-    """Return charts of a webhook's results, if the user may view deliveries."""
-    if not shows_deliveries(request):
-        return {}
-    window = window_of(request)
-    series = reading.series(window, [webhook.pk])
-    return {
-        "windows": windows(window),
-        **charts.shown(series, window, partial(deliveries_url, site=site, webhook_id=webhook.pk)),
-    }
+    def _remedies(self, request: HttpRequest, webhook: Webhook, remedy: Remedy) -> list[Button]:
+        """Return the button of the remedy, and that of a test event."""
+        may = self.may_run(request, remedy.action, webhook) and self.table[remedy.action].is_for(webhook)
+        first = [Button(self.page_url(webhook, "act", remedy.action), remedy.label)] if may else []
+        return first + self.buttons(request, webhook, among=("send_test",) if remedy.action != "send_test" else ())
 
+    def _facts(self, request: HttpRequest, webhook: Webhook) -> Iterator[Fact]:
+        since = webhook.status_changed_at if manages_all(request) else webhook.shown_status_changed_at
+        yield Fact(_("Status since"), since and known_health(webhook).standing.began_with_status and moment(since))
+        yield Fact(_("Paused since"), webhook.paused_at and moment(webhook.paused_at))
+        yield Fact(_("Account"), self.owner_name(webhook) if knows_owners(request) else "")
+        yield Fact(_("Created"), moment(webhook.created_at))
 
-def handshake(request: HttpRequest, webhook: Webhook, *, site: str) -> Context:
-    """Return the status of the latest verification, with its transcript if the user may view deliveries."""
-    found = latest_handshake(as_shown(request, webhook.deliveries.all()), url=delivery_urls(site))
-    is_done = found is None or found.state != Delivery.State.PENDING
-    return {"handshake": found, "is_done": is_done, "shows_attempts": shows_deliveries(request)}
+    def _content(self, request: HttpRequest, webhook: Webhook, section: str) -> Context:
+        """Return the context of a section. The settings need only the form."""
+        if section == VERIFICATION:
+            return {"handshake_url": self.page_url(webhook, "live", "handshake"), **self._handshake(request, webhook)}
+        if section == SETTINGS:
+            return {}
+        part = "recent" if section == OVERVIEW else "deliveries"
+        content = {"recent_url": self.page_url(webhook, "live", part), **self._recent(request, webhook, part)}
+        if section == OVERVIEW:
+            content["subscribed"] = [self._subscribed(name) for name in webhook.event_types]
+            content |= self._course(request, webhook)
+        return content
 
+    def _recent(self, request: HttpRequest, webhook: Webhook, part: str) -> Context:
+        """Return the newest deliveries of a webhook, if the user may view deliveries."""
+        if not shows_deliveries(request):
+            return {"recent": [], "shows_deliveries": False}
+        rows = as_shown(request, webhook.deliveries.order_by("-pk"))
+        newest = rows.with_related().filter(kind__in=REQUESTED)[: RECENT[part]]
+        return {
+            "shows_deliveries": True,
+            "recent": delivery_rows(newest, url=self.delivery_url),
+            "deliveries_url": self.deliveries_url(webhook_id=webhook.pk),
+        }
 
-def subscribed(webhook: Webhook, *, site: str) -> list[Subscribed]:
-    """Return the subscribed event types with their descriptions."""
-    return [_subscribed(name, site) for name in webhook.event_types]
+    def _course(self, request: HttpRequest, webhook: Webhook) -> Context:
+        """Return charts of a webhook's results, if the user may view deliveries."""
+        if not shows_deliveries(request):
+            return {}
+        window = window_of(request)
+        listed = partial(self.deliveries_url, webhook_id=webhook.pk)
+        return {"windows": windows(window), **charts.shown(reading.series(window, [webhook.pk]), window, listed)}
 
+    def _subscribed(self, name: str) -> Subscribed:
+        if name not in registry:
+            return Subscribed(name, gettext("No longer in the catalogue"), "")
+        return Subscribed(name, registry.get(name).description, self.url("webhook_event_type", name))
 
-def _subscribed(name: str, site: str) -> Subscribed:
-    if name not in registry:
-        return Subscribed(name, gettext("No longer in the catalogue"), "")
-    url = reverse("admin:webhooks_app_webhook_event_type", args=(name,), current_app=site)
-    return Subscribed(name, registry.get(name).description, url)
+    def latest_handshake(self, request: HttpRequest, webhook: Webhook) -> Context:
+        """Return the status of the latest verification, with its transcript if the user may view deliveries."""
+        found = latest_handshake(as_shown(request, webhook.deliveries.all()), url=self.delivery_url)
+        is_done = found is None or found.state != Delivery.State.PENDING
+        return {"handshake": found, "is_done": is_done, "shows_attempts": shows_deliveries(request)}
+
+    def _handshake(self, request: HttpRequest, webhook: Webhook) -> Context:
+        """Return the latest verification. After its success it offers to send the missed events."""
+        found = self.latest_handshake(request, webhook)
+        latest = found["handshake"]
+        if latest and latest.state == Delivery.State.SUCCEEDED and webhook.status != Webhook.Status.ACTIVE:
+            webhook.refresh_from_db(fields=["status"])  # verified since the webhook was read
+        return {**found, **self.missed(request, webhook)}
+
+    def live_view(self, request: HttpRequest, object_id: str, part: str) -> TemplateResponse:
+        """Return the current state of a live part of the page with the head, so that both are of one moment.
+
+        Raise Http404 for a part that the user may not view.
+        """
+        webhook = self.viewed(request, object_id)
+        if part == "handshake":
+            content = self._handshake(request, webhook)
+        elif part in RECENT and shows_deliveries(request):
+            content = self._recent(request, webhook, part)
+        else:
+            raise Http404
+        context = {**content, "webhook": webhook, "with_head": True, **self._head(request, webhook)}
+        template = "handshake" if part == "handshake" else "recent"
+        return TemplateResponse(request, f"admin/webhooks_app/webhook/{template}.html", context)
 
 
 class WebhookForm(AudienceForm, WebhookOptions):

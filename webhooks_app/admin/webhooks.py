@@ -8,10 +8,9 @@ from typing import Any
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet, prefetch_related_objects
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
-from django.http.response import HttpResponseBase
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, reverse
+from django.urls import URLPattern
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
@@ -21,17 +20,14 @@ from django.utils.translation import gettext_lazy as _
 from ..conf import check_endpoint
 from ..error_reports import hide_values
 from ..exceptions import InvalidEndpointError, SecretUnreadableError
-from ..models import Delivery, Webhook
+from ..models import Webhook
 from ..models.fields import translated
 from ..models.standing import Standing
 from ..operations.registration import create_webhook, update_webhook
 from ..operations.rights import REGISTER_WEBHOOK
-from ..pages.display import MAX_URL, breakable, moment, state_of, state_of_key, until_verified
+from ..pages.display import MAX_URL, breakable, state_of, state_of_key, until_verified
 from ..pages.lists import WEBHOOKS
-from ..pages.webhook_card import Fact, Remedy
 from ..reasons import code_of
-from . import webhook_page
-from .actions import MAX_CRUMB, Button
 from .display import column, shows_deliveries, time_column
 from .event_types import EventTypePages
 from .export import ExportingAdmin, shown_account_of
@@ -42,9 +38,8 @@ from .owner_fields import OwnableAdmin
 from .receivers import ReceiversPage
 from .search import SearchPage
 from .sidebar import EventTypes, Operations, PageAdmin, Receivers
-from .webhook_actions import WebhookActions
 from .webhook_health import HealthColumns, known_health
-from .webhook_page import WebhookForm
+from .webhook_page import WebhookForm, WebhookPage
 
 PAGES: Mapping[Any, type[PageAdmin]] = {
     Receivers: ReceiversPage,
@@ -87,7 +82,7 @@ SHOWN_IF_SET = {
 
 
 @admin.register(Webhook)
-class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookActions, ExportingAdmin):
+class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookPage, ExportingAdmin):
     form = WebhookForm
     creating = REGISTER_WEBHOOK
     listed = WEBHOOKS
@@ -160,8 +155,7 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookActions, Expo
         form: Any = super().get_form(request, obj, change, **kwargs)
         form.visible_types = visible_event_types(request)
         if "url" in form.base_fields:
-            check = reverse("admin:webhooks_app_webhook_check_url", current_app=self.admin_site.name)
-            form.base_fields["url"].widget.attrs["data-check"] = check
+            form.base_fields["url"].widget.attrs["data-check"] = self.url("webhook_check_url")
         return form
 
     owner_name = column(_("account"), shown_account_of)
@@ -229,92 +223,10 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookActions, Expo
             **found,
             "live_url": self.page_url(item, "live", "handshake"),
             "live_heading": gettext("Verification of the URL"),
-            **webhook_page.handshake(request, item, site=self.admin_site.name),
+            **self.latest_handshake(request, item),
         }
 
-    def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> Any:
-        if (webhook := kwargs.get("obj")) is not None:
-            section = webhook_page.section_of(request)
-            context |= {
-                "subtitle": None,
-                "crumb": Truncator(self.crumb_of(webhook)).chars(MAX_CRUMB),
-                "section": section,
-                "sections": webhook_page.sections(request),
-                **self._content(request, webhook, section),  # may read the status again
-                **self._head(request, webhook),
-            }
-        answer = super().render_change_form(request, context, *args, **kwargs)
-        in_head = {button.url for button in context.get("remedies", ())}
-        context["page_actions"] = [button for button in context["page_actions"] if button.url not in in_head]
-        return answer
-
-    def crumb_of(self, item: Webhook) -> str:
-        return item.url
-
-    def _content(self, request: HttpRequest, webhook: Webhook, section: str) -> dict[str, Any]:
-        """Return the context of a section. The settings need only the form."""
-        site = self.admin_site.name
-        if section == webhook_page.VERIFICATION:
-            live = {"handshake_url": self.page_url(webhook, "live", "handshake")}
-            return {**live, **self._handshake(request, webhook)}
-        if section == webhook_page.SETTINGS:
-            return {}
-        part = "recent" if section == webhook_page.OVERVIEW else "deliveries"
-        content = {
-            "shows_deliveries": shows_deliveries(request),
-            "recent_url": self.page_url(webhook, "live", part),
-            **webhook_page.recent(request, webhook, site=site, part=part),
-        }
-        if section == webhook_page.OVERVIEW:
-            content["subscribed"] = webhook_page.subscribed(webhook, site=site)
-            content |= webhook_page.course(request, webhook, site=site)
-        return content
-
-    def _handshake(self, request: HttpRequest, webhook: Webhook) -> dict[str, Any]:
-        """Return the latest verification. After its success it offers to send the missed events."""
-        found = webhook_page.handshake(request, webhook, site=self.admin_site.name)
-        latest = found["handshake"]
-        if latest and latest.state == Delivery.State.SUCCEEDED and webhook.status != Webhook.Status.ACTIVE:
-            webhook.refresh_from_db(fields=["status"])  # verified since the webhook was read
-        return {**found, **self.missed(request, webhook)}
-
-    def _head(self, request: HttpRequest, webhook: Webhook) -> dict[str, Any]:
-        head = webhook_page.head(request, webhook, self._facts(request, webhook), site=self.admin_site.name)
-        return {**head, "remedies": self._remedies(request, webhook, head["remedy"])}
-
-    def _remedies(self, request: HttpRequest, webhook: Webhook, remedy: Remedy) -> list[Button]:
-        """Return the button of the remedy, and that of a test event."""
-        may = self.may_run(request, remedy.action, webhook) and self.table[remedy.action].is_for(webhook)
-        first = [Button(self.page_url(webhook, "act", remedy.action), remedy.label)] if may else []
-        return first + self.buttons(request, webhook, among=("send_test",) if remedy.action != "send_test" else ())
-
-    def _facts(self, request: HttpRequest, webhook: Webhook) -> list[Fact]:
-        """Return facts for the head of the page."""
-        names = list(without_names(request, ["owner_name"]))
-        since = webhook.status_changed_at if manages_all(request) else webhook.shown_status_changed_at
-        return [
-            Fact(_("Status since"), since and known_health(webhook).standing.began_with_status and moment(since)),
-            Fact(_("Paused since"), webhook.paused_at and moment(webhook.paused_at)),
-            Fact(_("Account"), self.owner_name(webhook) if names else ""),
-            Fact(_("Created"), moment(webhook.created_at)),
-        ]
-
-    # Live parts and other views
-
-    def live_view(self, request: HttpRequest, object_id: str, part: str) -> HttpResponseBase:
-        """Return the current state of a live part of the page. Raise Http404 for a part that the user may not view."""
-        webhook = self.viewed(request, object_id)
-        if part == "handshake":
-            return self._part(request, part, webhook, self._handshake(request, webhook))
-        if part not in webhook_page.RECENT or not shows_deliveries(request):
-            raise Http404
-        context = webhook_page.recent(request, webhook, site=self.admin_site.name, part=part)
-        return self._part(request, "recent", webhook, context)
-
-    def _part(self, request: HttpRequest, part: str, webhook: Webhook, context: dict[str, Any]) -> TemplateResponse:
-        """Return a part of the page with the head, so that both are of one moment."""
-        context |= {"webhook": webhook, "with_head": True, **self._head(request, webhook)}
-        return TemplateResponse(request, f"admin/webhooks_app/webhook/{part}.html", context)
+    # Other views
 
     def overview_view(self, request: HttpRequest) -> TemplateResponse:
         """Return the current overview, the part of the app's index page that is refreshed."""

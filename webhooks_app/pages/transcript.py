@@ -14,7 +14,7 @@ from ..conf import settings
 from ..models import Delivery, DeliveryAttempt
 from ..models.disclosure import UNREACHABLE
 from .display import DeliveryUrl, in_time, pretty_json, result_in_words
-from .explanation import ended_at, what_followed, why
+from .explanation import ended_at, waiting_for, what_followed, why
 
 STAGE_NAMES = {
     "dns": _("Name resolved"),
@@ -82,6 +82,16 @@ class ShownAttempt:
     @property
     def is_success(self) -> bool:
         return self.attempt.result == DeliveryAttempt.Result.SUCCEEDED
+
+
+def attempts_of(delivery: Delivery, *, shows_body: bool = True, url: DeliveryUrl) -> dict[str, Any]:
+    """Return the context of a delivery with its attempts, as ``transcript``."""
+    return {
+        "delivery": delivery,
+        "is_done": delivery.state != Delivery.State.PENDING,
+        "attempts": transcript(delivery.shown_attempts(), delivery, shows_body=shows_body, url=url),
+        "waiting_for": waiting_for(delivery, url=url),
+    }
 
 
 def transcript(

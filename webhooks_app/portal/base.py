@@ -31,7 +31,7 @@ from ..conf import settings
 from ..database.sql import current
 from ..error_reports import hide_values
 from ..exceptions import InvalidOwnerError, WebhooksError
-from ..models import Webhook
+from ..models import Delivery, Webhook
 from ..models.keyset import Cursor, Page
 from ..operations.actors import Member, access_of
 from ..operations.portal_links import LinkSession
@@ -255,6 +255,10 @@ class AccountPage(SafePage):
     def find_webhook(self) -> Webhook:
         webhook: Webhook = self.find(Webhook.objects.existing().select_related("health", "lane"), self.kwargs["pk"])
         return webhook
+
+    def find_delivery(self, pk: str) -> Delivery:
+        delivery: Delivery = self.find(Delivery.objects.with_related(), pk)
+        return delivery
 
     def page_context(self) -> dict[str, Any]:
         """Return the context of all pages of the account."""

@@ -18,10 +18,10 @@ from ..pages.explanation import policy_in_words, why_cancelled
 from ..pages.lists import DELIVERIES, EVENTS
 from ..pages.recipients import recipients_of
 from ..pages.timeline import by_id, deliveries_read, timeline_of
+from ..pages.transcript import attempts_of
 from ..routing.report import decide
 from .actions import buttons_at, buttons_of
 from .base import AccountPage, ListPage, redirect
-from .webhook_actions import attempts_of
 from .webhooks import card
 
 __all__ = ["DeliveryListPage", "DeliveryPage", "EventListPage", "EventPage"]
@@ -76,13 +76,12 @@ class DeliveryPage(AccountPage):
     right = VIEW_DELIVERIES
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        context = attempts_of(self, self.kwargs["pk"])
-        delivery: Delivery = context["delivery"]
+        delivery = self.find_delivery(self.kwargs["pk"])
         again = Delivery.objects.owned_by(self.owner).for_owner().exclude(pk=delivery.pk)
         again = again.filter(redelivery_of=delivery.redelivery_of_id or delivery.pk).with_related()
         return super().get_context_data(
             title=delivery.event_type,
-            **context,
+            **attempts_of(delivery, url=self.delivery_url),
             policy=policy_in_words(delivery),
             why_cancelled=why_cancelled(delivery) if delivery.state == Delivery.State.CANCELLED else "",
             redeliveries=delivery_rows(again.order_by("-pk")[:RECENT], url=self.delivery_url),
@@ -96,7 +95,7 @@ class DeliveryPage(AccountPage):
         offer = DELIVERY.get(request.POST.get("action", "redeliver"))
         if offer is None:
             raise Http404
-        delivery = self.find(Delivery.objects.with_related(), self.kwargs["pk"])
+        delivery = self.find_delivery(self.kwargs["pk"])
         return redirect(self.delivery_url((self.perform(offer, delivery) or delivery).pk))
 
 

@@ -9,7 +9,7 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext_lazy as _
 
-from ..models import Delivery, Webhook
+from ..models import Webhook
 from ..operations.registration import describe_sender
 from ..operations.rights import (
     ROTATE_SECRET,
@@ -18,12 +18,11 @@ from ..operations.rights import (
 from ..operations.sending import send_test_event
 from ..owners import event_types_for
 from ..pages.actions import WEBHOOK
-from ..pages.explanation import waiting_for
 from ..pages.form_fields import label_of
 from ..pages.forms import RotationForm, TestEventForm
 from ..pages.handshake import latest_handshake
 from ..pages.shown_once import show_once, shown_by_first, take
-from ..pages.transcript import transcript
+from ..pages.transcript import attempts_of
 from ..pages.verification import command_for_python, receiver_for, samples_for
 from ..transport.endpoint import ANYWHERE, parse_endpoint
 from .base import AccountPage, WebhookFormPage, redirect
@@ -62,24 +61,14 @@ class TestEventPage(WebhookFormPage):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         context = super().get_context_data(**kwargs)
-        answer = attempts_of(self, self.request.GET["delivery"]) if "delivery" in self.request.GET else {}
+        pk = self.request.GET.get("delivery")
+        answer = {} if pk is None else attempts_of(self.find_delivery(pk), url=self.delivery_url)
         return {**context, "examples": context["form"].examples(), **answer}
 
     def carry_out(self, form: Any) -> HttpResponse:
         event_type, data = form.cleaned_data["event_type"], form.cleaned_data["event_data"]
         delivery = send_test_event(self.webhook, event_type, data, actor=self.actor)
         return redirect(f"{self.url('webhook-test', self.webhook.pk)}?delivery={delivery.pk}#answer")
-
-
-def attempts_of(page: AccountPage, pk: str) -> dict[str, Any]:
-    """Return the context of a delivery with its attempts. Raise Http404."""
-    delivery = page.find(Delivery.objects.with_related(), pk)
-    return {
-        "delivery": delivery,
-        "is_done": delivery.state != Delivery.State.PENDING,
-        "attempts": transcript(delivery.shown_attempts(), delivery, shows_body=True, url=page.delivery_url),
-        "waiting_for": waiting_for(delivery, url=page.delivery_url),
-    }
 
 
 class RotationPage(WebhookFormPage):
