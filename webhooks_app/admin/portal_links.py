@@ -24,12 +24,12 @@ from ..operations.actors import BaseActor
 from ..operations.portal_links import create_link, path_of
 from ..operations.rights import CREATE_LINK
 from ..owners import owners
-from ..pages.shown_once import new_submission, show_once, shown_by_first, take
+from ..pages.shown_once import SubmittedForm, show_once, shown_by_first, take
 from .actions import explaining
 from .shown_once import ShowingSecrets
 
 
-class LinkForm(forms.Form):
+class LinkForm(SubmittedForm):
     rights = forms.ChoiceField(
         label=_("What the visitor may do"),
         choices=[
@@ -47,7 +47,6 @@ class LinkForm(forms.Form):
         coerce=int,
         initial=15,
     )
-    submission = forms.CharField(required=False, widget=forms.HiddenInput, initial=new_submission)
 
 
 class PortalLinks(ShowingSecrets):

@@ -25,7 +25,7 @@ from ..models.replay import LEAST_RATE
 from ..operations import replays
 from ..operations.rights import REPLAY
 from ..pages.actions import REPLAY as STEPS
-from ..pages.forms import REFUSALS, GroupedCheckboxes, as_form_error, event_type_choices
+from ..pages.forms import REFUSALS, GroupedCheckboxes, add_errors, event_type_choices
 from ..pages.lists import REPLAYS
 from ..pages.replays import (
     MissedEventsForm,
@@ -158,7 +158,7 @@ class ReplayAdmin(ReadOnlyAdmin, LivePage, ExportingAdmin):
         try:
             return replays.plan(**form.cleaned_data, actor=actor_of(request))
         except REFUSALS as error:
-            form.add_error(None, as_form_error(error))
+            add_errors(form, error)
         return None
 
     # The page

@@ -10,7 +10,6 @@ from django.core.exceptions import PermissionDenied, ValidationError
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponseRedirect
 from django.http.response import HttpResponseBase
-from django.urls import reverse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
@@ -19,10 +18,10 @@ from ..operations.actors import BaseActor
 from ..operations.registration import update_webhook
 from ..operations.sending import send_test_event
 from ..pages.actions import OFFER_OF_MISSED, WEBHOOK
-from ..pages.forms import REFUSALS, RotationForm, TestEventForm, TryFilterForm, as_form_error
+from ..pages.forms import REFUSALS, RotationForm, TestEventForm, TryFilterForm, add_errors, preview_of
 from ..pages.shown_once import shown_by_first
 from ..routing.admission import events_for
-from ..routing.preview import preview_filter, try_filter
+from ..routing.preview import try_filter
 from .actions import DELETE, ActingAdmin, with_deletion
 from .display import shows_deliveries
 from .owned import actor_of, visible_event_types
@@ -60,8 +59,6 @@ class KeyRotation(ShowingSecrets):
 USE_FILTER = "use_filter"
 """Name of the button that saves the filter."""
 
-EVENT_PAGE = "admin:webhooks_app_event_change"
-
 
 class FilterTrial(ActingAdmin):
     """Mixin for the admin of webhooks."""
@@ -80,25 +77,12 @@ class FilterTrial(ActingAdmin):
             if self._use(request, webhook, form):
                 return HttpResponseRedirect(self.page_url(webhook))
         elif form.is_valid():
-            more = self._preview(request, webhook, form)
-            if more and form.cleaned_data["event_id"]:
+            more = preview_of(webhook, form, event_url=lambda pk: self.url("event_change", pk))
+            more["can_use"] = self.has_change_permission(request, webhook)
+            if "preview" in more and form.cleaned_data["event_id"]:
                 self._evaluate(request, webhook, form)
         question = gettext("Try a filter on past events. Nothing is sent, and nothing is saved before you use it.")
         return self.ask(request, queryset, action="try_filter", question=question, form=form, more=more)
-
-    def _preview(self, request: HttpRequest, webhook: Webhook, form: TryFilterForm) -> dict[str, Any]:
-        """Return the result of the filter on the last events; nothing if the filter is not valid."""
-        try:
-            found = preview_filter(webhook, form.cleaned_data["filter"])
-        except ValidationError as error:
-            form.add_error(None, as_form_error(error))
-            return {}
-        urls = {
-            f"{name}_url": reverse(EVENT_PAGE, args=(event.pk,), current_app=self.admin_site.name)
-            for name, event in (("match", found.match), ("other", found.other))
-            if event is not None
-        }
-        return {"preview": found, "can_use": self.has_change_permission(request, webhook), **urls}
 
     def _use(self, request: HttpRequest, webhook: Webhook, form: TryFilterForm) -> bool:
         """Save the filter as the webhook's. Return False if it is refused, with the error on the form."""
@@ -107,7 +91,7 @@ class FilterTrial(ActingAdmin):
         try:
             update_webhook(webhook, actor=actor_of(request), filter=form.cleaned_data["filter"])
         except REFUSALS as error:
-            form.add_error(None, as_form_error(error))
+            add_errors(form, error)
             return False
         history = gettext("Changed the filter.")
         self.log_change(request, webhook, history)
@@ -122,7 +106,7 @@ class FilterTrial(ActingAdmin):
         try:
             found = try_filter(webhook, event, form.cleaned_data["filter"])
         except ValidationError as error:
-            form.add_error(None, as_form_error(error))
+            add_errors(form, error)
             return
         if found is None:
             self.message_user(request, gettext("The filter matches: the event would be sent."), messages.SUCCESS)
@@ -142,7 +126,9 @@ class WebhookActions(KeyRotation, PortalLinks, MissedEvents, FilterTrial):
         return action != "send_missed" and super().offers(item, action)  # which is offered with their number
 
     def send_test(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        form = self._test_form(request, queryset)
+        subscribed = [name for webhook in queryset[:1] for name in webhook.event_types]
+        sent = request.POST if self.is_confirmed(request) or "show_example" in request.POST else None
+        form = TestEventForm.of(sent, subscribed, event_types=visible_event_types(request))
         if not form.is_valid():
             return self.ask(request, queryset, action="send_test", form=form)
         event_type, data = form.cleaned_data["event_type"], form.cleaned_data["event_data"]
@@ -152,14 +138,6 @@ class WebhookActions(KeyRotation, PortalLinks, MissedEvents, FilterTrial):
         if len(done) == 1 and shows_deliveries(request):
             return HttpResponseRedirect(self.delivery_url(done[0][1].pk))
         return None
-
-    def _test_form(self, request: HttpRequest, webhooks: QuerySet[Any]) -> TestEventForm:
-        event_types = visible_event_types(request)
-        if "show_example" in request.POST or not self.is_confirmed(request):
-            subscribed = (name for webhook in webhooks[:1] for name in webhook.event_types)
-            event_type = request.POST.get("event_type") or next(subscribed, "")
-            return TestEventForm.with_example(event_type, event_types=event_types)
-        return TestEventForm(request.POST, event_types=event_types)
 
     def after(self, request: HttpRequest, action: str, done: list[tuple[Any, Any]]) -> HttpResponseBase | None:
         if action in ("verify", "enable") and len(done) == 1:

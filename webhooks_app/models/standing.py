@@ -58,6 +58,9 @@ class Standing(models.TextChoices):
         return self in (self.VERIFICATION_FAILED, self.DISABLED, self.UNVERIFIED, self.UNUSED, self.HEALTHY)
 
 
+FAILS = (Standing.FAILING, Standing.PARTLY_FAILING, Standing.RETRYING)
+"""The states with failed requests, in which events wait for their retries."""
+
 STOPPED = {
     Webhook.Status.DISABLED: Standing.DISABLED,
     Webhook.Status.FAILED: Standing.VERIFICATION_FAILED,
@@ -65,10 +68,7 @@ STOPPED = {
 }
 
 
-WAITING = (
-    *(Standing.FAILING, Standing.PARTLY_FAILING, Standing.RETRYING, Standing.DELAYED, Standing.HELD_BACK),
-    *(Standing.PAUSED, Standing.UNVERIFIED),
-)
+WAITING = (*FAILS, Standing.DELAYED, Standing.HELD_BACK, Standing.PAUSED, Standing.UNVERIFIED)
 """The states in which events wait for the receiver, its owner or a worker."""
 
 MAX_WAITING = 1000

@@ -122,27 +122,17 @@ class SecretField(MaskedField):
         return None
 
 
-def signature_choices(webhook: Webhook) -> list[tuple[str, str]]:
-    """Return the schemes that the settings offer, and those that the webhook already uses."""
-    return _choices(offered_signatures(), webhook.signatures, known_signatures())
-
-
-def policy_choices(webhook: Webhook) -> list[tuple[str, str]]:
-    """Return the retry policies on offer, the default first, and the one that the webhook uses."""
+def option_choices(webhook: Webhook) -> dict[str, list[tuple[str, Any]]]:
+    """Return the choices of each option: those that the settings offer, and the one that the webhook uses."""
     default = ("", _("Default (%(name)s)") % {"name": label_of(retry_policy())})
-    return [default, *_choices(offered_policies(), filter(None, [webhook.retry_policy]), known_policies())]
-
-
-def order_choices(webhook: Webhook) -> list[tuple[str, str]]:
-    """Return the orders that the settings offer, and the one that the webhook uses."""
-    offered = {*offered_orders(), webhook.order}
-    return [(value, str(label)) for value, label in Order.choices if value in offered]
-
-
-def recovery_choices(webhook: Webhook) -> list[tuple[str, str]]:
-    """Return the kinds of recovery that the settings offer, and the one that the webhook uses."""
-    offered = {*offered_recoveries(), webhook.recovery}
-    return [(value, str(label)) for value, label in Recovery.choices if value in offered]
+    orders, recoveries = {*offered_orders(), webhook.order}, {*offered_recoveries(), webhook.recovery}
+    policies = _choices(offered_policies(), filter(None, [webhook.retry_policy]), known_policies())
+    return {
+        "signatures": _choices(offered_signatures(), webhook.signatures, known_signatures()),
+        "retry_policy": [default, *policies],
+        "order": [choice for choice in Order.choices if choice[0] in orders],
+        "recovery": [choice for choice in Recovery.choices if choice[0] in recoveries],
+    }
 
 
 def without_reordering(chosen: list[str], saved: list[str]) -> list[str]:
@@ -170,14 +160,6 @@ def labels_of_signatures(webhook: Webhook) -> list[str]:
 def label_of(choice: BaseSignature | BaseRetryPolicy) -> str:
     """Return what pages call a scheme or a policy."""
     return gettext(choice.label) if choice.label else choice.name
-
-
-CHOICES_OF_FIELDS = (
-    ("signatures", signature_choices),
-    ("retry_policy", policy_choices),
-    ("order", order_choices),
-    ("recovery", recovery_choices),
-)
 
 
 KEPT_IF_EMPTY = {"accepted_statuses", "order", "recovery"}
@@ -256,10 +238,9 @@ class ChoiceFields(forms.Form):
     def offer_choices(self) -> None:
         """Offer the choices of the webhook, with help texts about stored values unless it is new."""
         webhook, self._headers_before = self.instance, dict(self.instance.headers)
-        for name, choices in CHOICES_OF_FIELDS:
-            field: Any = self.fields.get(name)
-            if field is not None:
-                field.choices = choices(webhook)
+        for name, choices in option_choices(webhook).items():
+            if name in self.fields:
+                self.fields[name].choices = choices  # type: ignore[attr-defined]
         for name in KEPT_IF_EMPTY & self.fields.keys():
             self.fields[name].required = False
         if "headers" in self.fields:

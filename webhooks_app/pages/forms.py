@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, ClassVar, NamedTuple, cast
 
 from django import forms
 from django.contrib import messages
 from django.core.exceptions import ValidationError
-from django.http import HttpRequest
+from django.http import HttpRequest, QueryDict
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.translation import gettext
@@ -24,9 +25,10 @@ from ..models.limits import MAX_SECRET_OVERLAP
 from ..models.webhook_secret import SECRET
 from ..operations import rotation
 from ..operations.actors import BaseActor
+from ..routing.preview import preview_filter
 from .display import change_of_url
 from .form_fields import NEW_PUBLIC_KEY, BoundedJSONField, ChoiceFields, label_of, without_reordering
-from .shown_once import new_submission
+from .shown_once import SubmittedForm
 
 NOT_SAVED = ("headers", "basic_auth", "basic_password", "removes_signatures")
 """Fields that are not columns of a webhook."""
@@ -69,6 +71,25 @@ def _translated(error: ValidationError) -> ValidationError:
         return ValidationError({name: list(map(_translated, errors)) for name, errors in error.error_dict.items()})
     found = [(text, each.code) for each in error.error_list for text in each.messages]
     return ValidationError([ValidationError(translated(text), code=code) for text, code in found])
+
+
+def add_errors(form: forms.BaseForm, error: Exception) -> None:
+    """Add the reasons of a refusal to the fields of a form, or to the whole form."""
+    refusal = as_form_error(error)
+    by_field = refusal.error_dict if hasattr(refusal, "error_dict") else {None: refusal}
+    for name, errors in by_field.items():
+        form.add_error(name if name in form.fields else None, errors)
+
+
+def preview_of(webhook: Webhook, form: forms.BaseForm, *, event_url: Callable[[str], str]) -> dict[str, Any]:
+    """Return the result of the entered filter on the last events; nothing if it is refused. Nothing is saved."""
+    try:
+        found = preview_filter(webhook, form.cleaned_data["filter"])
+    except ValidationError as error:
+        add_errors(form, error)
+        return {}
+    examples = {"match_url": found.match, "other_url": found.other}
+    return {"preview": found, **{name: event_url(event.pk) for name, event in examples.items() if event is not None}}
 
 
 def refuse(request: HttpRequest, error: Exception) -> None:
@@ -221,10 +242,18 @@ class TestEventForm(forms.Form):
         self.fields["event_data"].widget.attrs["data-example"] = ""
 
     @classmethod
-    def with_example(cls, event_type: str, *, event_types: EventTypeRegistry) -> TestEventForm:
-        """Return the form filled with the example of a type, or of the first type if it is not offered."""
-        name = event_type if event_type in event_types else next(iter(event_types.names()), "")
-        form = cls(event_types=event_types)
+    def of(
+        cls, sent: QueryDict | None, subscribed: Sequence[str], *, event_types: EventTypeRegistry, **options: Any
+    ) -> TestEventForm:
+        """Return the form that was sent. If none was, or the example was asked for, fill it with one.
+
+        The example is that of the chosen type, or else of the first subscribed one, or of the first that is offered.
+        """
+        if sent is not None and "show_example" not in sent:
+            return cls(sent, event_types=event_types, **options)
+        chosen = str(sent.get("event_type", "")) if sent is not None else ""
+        name = next((each for each in (chosen, *subscribed[:1], *event_types.names()) if each in event_types), "")
+        form = cls(event_types=event_types, **options)
         form.initial = {"event_type": name, "event_data": form.examples().get(name, "")}
         return form
 
@@ -264,7 +293,7 @@ REPLACES = "replaces_"
 """Prefix of the hidden fields with the fingerprint of each key."""
 
 
-class RotationForm(forms.Form):
+class RotationForm(SubmittedForm):
     """The key to be replaced, and how long it goes on signing."""
 
     scheme = forms.ChoiceField(label=_("Key"), widget=forms.RadioSelect)
@@ -289,8 +318,6 @@ class RotationForm(forms.Form):
             "replaces the old secret at once, for example after a leak."
         ),
     )
-
-    submission = forms.CharField(required=False, widget=forms.HiddenInput, initial=new_submission)
 
     def __init__(self, *args: Any, webhook: Webhook, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -43,7 +43,6 @@ from .listing import Asked, Chip, Default, ListFilter, Narrow, RowList, always, 
 PLATFORM = "-"
 """The owner of the platform's webhooks in a query. It is no name that an account is likely to have."""
 
-COMPLETION, OCCURRENCE = _("completion"), _("occurrence")
 TRUE_OR_FALSE = MappingProxyType({"true": _("yes"), "false": _("no")})
 
 WITH_ATTEMPTS = 600
@@ -96,8 +95,7 @@ def _owner(path: str = "") -> ListFilter:
 
 def _period(name: str, meaning: str = "") -> tuple[ListFilter, ...]:
     """Return the filters by the time of creation, which identifiers contain, so that their index has the rows."""
-    title, verb = _("time"), name.capitalize()
-    shared: dict[str, Any] = {"title": title, "is_by_index": always}
+    title = _("time")
 
     def within(rows: Any, value: Any, asked: Asked) -> Any:
         return created_within(rows, *limits_of(value))
@@ -108,16 +106,19 @@ def _period(name: str, meaning: str = "") -> tuple[ListFilter, ...]:
     def until(rows: Any, value: Any, asked: Asked) -> Any:
         return created_within(rows, until=value)
 
-    ends = (
-        ("after", _("From"), f"{verb} at this time or later{meaning}.", since),
-        ("before", _("To"), f"{verb} before this time{meaning}.", until),
-    )
+    shared: dict[str, Any] = {"title": title, "is_by_index": always}
+    ends = _ends(name, name.capitalize(), since, until, labels=(_("From"), _("To")), meaning=meaning, **shared)
+    return (ListFilter(name="period", label=title, values=PERIOD_CHOICES, narrow=within, **shared), *ends)
+
+
+def _ends(
+    name: str, verb: str, since: Narrow, until: Narrow, *, labels: tuple[Any, Any], meaning: str = "", **shared: Any
+) -> tuple[ListFilter, ListFilter]:
+    """Return the filters by the beginning and the end of a period."""
+    after, before = (f"{verb} {when}{meaning}." for when in ("at this time or later", "before this time"))
     return (
-        ListFilter(name="period", label=title, values=PERIOD_CHOICES, narrow=within, **shared),
-        *(
-            ListFilter(name=f"{name}_{end}", label=label, meaning=text, narrow=narrow, is_moment=True, **shared)
-            for end, label, text, narrow in ends
-        ),
+        ListFilter(name=f"{name}_after", label=labels[0], meaning=after, narrow=since, is_moment=True, **shared),
+        ListFilter(name=f"{name}_before", label=labels[1], meaning=before, narrow=until, is_moment=True, **shared),
     )
 
 
@@ -299,21 +300,12 @@ DELIVERIES = DeliveryList(
         ),
         ANSWERED,
         *CREATED,
-        ListFilter(
-            name="finished_after",
-            label=_("Finished from"),
-            title=COMPLETION,
-            meaning="Succeeded, given up or cancelled at this time or later.",
-            narrow=lambda rows, value, asked: rows.finished_within(value, None),
-            is_moment=True,
-        ),
-        ListFilter(
-            name="finished_before",
-            label=_("Finished to"),
-            title=COMPLETION,
-            meaning="Succeeded, given up or cancelled before this time.",
-            narrow=lambda rows, value, asked: rows.finished_within(None, value),
-            is_moment=True,
+        *_ends(
+            *("finished", "Succeeded, given up or cancelled"),
+            lambda rows, value, asked: rows.finished_within(value, None),
+            lambda rows, value, asked: rows.finished_within(None, value),
+            labels=(_("Finished from"), _("Finished to")),
+            title=_("completion"),
         ),
         OF_WEBHOOK,
         _owner("webhook__"),
@@ -369,10 +361,6 @@ class EventList(RowList):
         return WHOLE if has_index else super().parts(asked)
 
 
-def _occurred(lookup: str) -> Narrow:
-    return _equals(f"created_at__{lookup}")
-
-
 EVENTS = EventList(
     model=Event,
     ids={"evt": "pk"},
@@ -381,21 +369,11 @@ EVENTS = EventList(
         _search(_("ID (evt_…), reference of an event")),
         *_period("recorded", "; an event may have occurred earlier"),
         # The identifier contains the time of the emission. No index has that of the occurrence.
-        ListFilter(
-            name="created_after",
-            label=_("Occurred from"),
-            title=OCCURRENCE,
-            meaning="Occurred at this time or later. A list of the latest events finds `recorded_after` faster.",
-            narrow=_occurred("gte"),
-            is_moment=True,
-        ),
-        ListFilter(
-            name="created_before",
-            label=_("Occurred to"),
-            title=OCCURRENCE,
-            meaning="Occurred before this time.",
-            narrow=_occurred("lt"),
-            is_moment=True,
+        *_ends(
+            *("created", "Occurred", _equals("created_at__gte"), _equals("created_at__lt")),
+            labels=(_("Occurred from"), _("Occurred to")),
+            meaning="; `recorded_after` and `recorded_before` find the latest events faster",
+            title=_("occurrence"),
         ),
         _owner(),
         ListFilter(

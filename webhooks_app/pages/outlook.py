@@ -12,11 +12,8 @@ from django.utils.translation import gettext, ngettext
 
 from ..maintenance.health import Rule
 from ..models import Webhook, WebhookHealth
-from ..models.standing import MAX_WAITING, Health, Outlook, Standing, delay
+from ..models.standing import FAILS, MAX_WAITING, Health, Outlook, delay
 from .display import in_time, moment
-
-SENT = (Standing.FAILING, Standing.PARTLY_FAILING, Standing.RETRYING)
-"""The states in which events that wait are sent at their next attempt."""
 
 
 def disables_at(webhook: Webhook, health: WebhookHealth) -> datetime | None:
@@ -33,7 +30,7 @@ def what_waits(found: Health) -> Iterator[SafeString | str]:
     if not number:
         return
     shown = f"{MAX_WAITING}+" if number > MAX_WAITING else str(number)
-    if found.standing not in SENT or outlook.next_attempt_at is None:
+    if found.standing not in FAILS or outlook.next_attempt_at is None:
         yield ngettext("%(number)s event waits.", "%(number)s events wait.", number) % {"number": shown}
         return
     text = ngettext(

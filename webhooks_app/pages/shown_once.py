@@ -14,6 +14,7 @@ from collections.abc import Callable
 from secrets import token_urlsafe
 from typing import Any, NamedTuple
 
+from django import forms
 from django.http import HttpRequest, HttpResponseRedirect
 
 from ..encryption import decrypt, encrypt
@@ -40,6 +41,12 @@ class Kept(NamedTuple):
 def new_submission() -> str:
     """Return the token of a new form."""
     return token_urlsafe(16)
+
+
+class SubmittedForm(forms.Form):
+    """A form that creates a secret."""
+
+    submission = forms.CharField(required=False, widget=forms.HiddenInput, initial=new_submission)
 
 
 class SessionStore:

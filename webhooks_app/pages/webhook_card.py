@@ -13,16 +13,13 @@ from ..maintenance.rollups.recent import MISSED
 from ..models import Delivery, Webhook, WebhookHealth
 from ..models.delivery import DeliveryQuerySet
 from ..models.fields import translated
-from ..models.standing import Health, Standing, health_of
+from ..models.standing import FAILS, Health, Standing, health_of
 from . import health
 from .actions import WEBHOOK
 from .display import MAX_URL, DeliveryUrl, breakable, grouped, moment, until_verified
 from .explanation import why
 
 State = Delivery.State
-
-FAILS = (Standing.FAILING, Standing.PARTLY_FAILING, Standing.RETRYING)
-"""The states of which the card shows the last failure."""
 
 STOPPED: Mapping[Standing, str] = {
     Standing.UNVERIFIED: "verify",

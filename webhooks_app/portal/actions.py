@@ -7,14 +7,14 @@ from typing import Any, ClassVar, NamedTuple
 
 from django import forms
 from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 
 from ..models import ApiKey, Replay, Webhook
 from ..operations.rights import VIEW_DELIVERIES
 from ..pages.actions import API_KEY, OFFER_OF_MISSED, REPLAY, WEBHOOK, Offer
 from ..pages.confirmations import ReasonForm
 from ..pages.webhook_card import Remedy
-from .base import AccountPage, BaseFormView, redirect
+from .base import AccountPage, BaseFormView
 
 __all__ = ["ActionPage", "ReplayStepPage", "RevocationPage", "WebhookActionPage"]
 
@@ -109,7 +109,7 @@ class ActionPage(AccountPage, BaseFormView):
         if not (refusal := offer.refusal(row)):
             return super().get(request, *args, **kwargs)
         messages.error(request, refusal, fail_silently=True)
-        return redirect(self.back_url(row))
+        return HttpResponseRedirect(self.back_url(row))
 
     def get_form(self, form_class: Any = None) -> forms.Form:
         _row, offer = self.found()
@@ -132,7 +132,7 @@ class ActionPage(AccountPage, BaseFormView):
 
     def form_valid(self, form: Any) -> HttpResponse:
         row, offer = self.found()
-        return redirect(self.next_url(row, self.perform(offer, row, **form.cleaned_data)))
+        return HttpResponseRedirect(self.next_url(row, self.perform(offer, row, **form.cleaned_data)))
 
 
 class WebhookActionPage(ActionPage):

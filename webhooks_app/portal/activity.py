@@ -25,13 +25,9 @@ class ActivityPage(ListPage):
     section = "activity"
     title = _("Activity")
     listed = AUDIT
-    is_scanned = True
 
     def rows(self) -> Any:
         return AuditEntry.objects.owned_by(self.owner).for_owner().exclude(action__in=OF_STAFF)
-
-    def examined_rows(self) -> Any:
-        return AuditEntry.objects.filter(owner=self.owner)
 
     def shown(self, page: Page) -> dict[str, Any]:
         return {"entries": [(entry, entry.name_for(self.actor.account)) for entry in page.rows]}

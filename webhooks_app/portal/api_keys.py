@@ -16,8 +16,8 @@ from ..operations.api_keys import create_key, may_grant
 from ..operations.rights import CREATE_KEY
 from ..pages.actions import API_KEY
 from ..pages.form_fields import NEVER_EXPIRES, ExpiryField
-from ..pages.shown_once import new_submission, show_once, shown_by_first, take
-from .base import AccountPage, FormPage
+from ..pages.shown_once import SubmittedForm, show_once, take
+from .base import AccountPage, SecretFormPage
 
 __all__ = ["ApiKeyListPage", "ApiKeySecretPage", "NewApiKeyPage"]
 
@@ -26,11 +26,10 @@ MAX_KEYS = 200
 SOON = max(STAGES.values())
 
 
-class NewKeyForm(forms.Form):
+class NewKeyForm(SubmittedForm):
     name = forms.CharField(label=_("Name"), max_length=100, help_text=_("The program or person that uses the key."))
     scopes = forms.MultipleChoiceField(label=_("Scopes"), widget=forms.CheckboxSelectMultiple)
     expires_at = ExpiryField()
-    submission = forms.CharField(required=False, widget=forms.HiddenInput, initial=new_submission)
 
     def __init__(self, *args: Any, scopes: list[str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -60,7 +59,7 @@ class ApiKeyListPage(AccountPage):
         return super().get_context_data(keys=keys, may_revoke=self.may(API_KEY["revoke"].right), **kwargs)
 
 
-class NewApiKeyPage(FormPage):
+class NewApiKeyPage(SecretFormPage):
     """The form for a new API key."""
 
     template_name = "webhooks_app/portal/form.html"
@@ -76,12 +75,6 @@ class NewApiKeyPage(FormPage):
     def get_form_kwargs(self) -> dict[str, Any]:
         grantable = [name for name in ApiKey.Scope.values if may_grant(name, self.owner.pk, self.actor)]
         return {**super().get_form_kwargs(), "scopes": grantable}
-
-    def get_initial(self) -> dict[str, Any]:
-        return {"submission": new_submission()}
-
-    def post(self, request: Any, *args: Any, **kwargs: Any) -> HttpResponse:
-        return shown_by_first(request) or super().post(request, *args, **kwargs)
 
     def carry_out(self, form: Any) -> HttpResponse:
         key, text = create_key(owner=self.owner, actor=self.actor, **form.arguments)

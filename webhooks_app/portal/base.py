@@ -13,9 +13,9 @@ from django.conf import settings as django_settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.views import redirect_to_login
-from django.core.exceptions import PermissionDenied, SuspiciousOperation, ValidationError
+from django.core.exceptions import PermissionDenied, SuspiciousOperation
 from django.db.models import QuerySet
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
@@ -30,7 +30,7 @@ from django.views.generic import FormView, TemplateView
 from ..conf import settings
 from ..database.sql import current
 from ..error_reports import hide_values
-from ..exceptions import InvalidOwnerError, WebhooksError
+from ..exceptions import InvalidOwnerError
 from ..models import Delivery, Webhook
 from ..models.keyset import Cursor, Page
 from ..operations.actors import Member, access_of
@@ -39,9 +39,10 @@ from ..operations.rights import CREATE_KEY, REGISTER_WEBHOOK, UPDATE_WEBHOOK, VI
 from ..owners import Access, event_types_for, owners, parse_key
 from ..pages.actions import Offer
 from ..pages.filters import FilterForm
-from ..pages.forms import REFUSALS, as_form_error
+from ..pages.forms import REFUSALS, add_errors, as_form_error
 from ..pages.listing import Asked, RowList
 from ..pages.lists import type_choices
+from ..pages.shown_once import shown_by_first
 from .visits import Visit, begin, is_framed, with_csrf
 
 __all__ = ["AccountPage", "FormPage", "SafePage", "WebhookFormPage"]
@@ -370,13 +371,20 @@ class FormPage(AccountPage, BaseFormView):
     def form_valid(self, form: Any) -> HttpResponse:
         try:
             return self.carry_out(form)
-        except (ValidationError, WebhooksError) as error:
+        except REFUSALS as error:
             add_errors(form, error)
             return self.form_invalid(form)
 
     def carry_out(self, form: Any) -> HttpResponse:
         """Perform the operation and return the answer."""
         raise NotImplementedError
+
+
+class SecretFormPage(FormPage):
+    """A page with a form that creates a secret. The same form sent twice creates one."""
+
+    def post(self, request: Any, *args: Any, **kwargs: Any) -> HttpResponse:
+        return shown_by_first(request) or super().post(request, *args, **kwargs)
 
 
 class OfWebhook(AccountPage):
@@ -398,18 +406,6 @@ class WebhookFormPage(OfWebhook, FormPage):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         return super().get_context_data(**{"subject": self.webhook.url, "cancel_url": self.cancel_url, **kwargs})
-
-
-def add_errors(form: Any, error: Exception) -> None:
-    """Add the reasons of a refusal to the fields of a form, or to the whole form."""
-    refusal = as_form_error(error)
-    by_field = refusal.error_dict if hasattr(refusal, "error_dict") else {None: refusal}
-    for name, errors in by_field.items():
-        form.add_error(name if name in form.fields else None, errors)
-
-
-def redirect(url: str) -> HttpResponseRedirect:
-    return HttpResponseRedirect(url)
 
 
 def cursor_of(request: HttpRequest) -> Cursor | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.translation import gettext_lazy as _
 
 from ..models import Delivery, Event, Webhook
@@ -21,7 +21,7 @@ from ..pages.timeline import by_id, deliveries_read, timeline_of
 from ..pages.transcript import attempts_of
 from ..routing.report import decide
 from .actions import buttons_at, buttons_of
-from .base import AccountPage, ListPage, redirect
+from .base import AccountPage, ListPage
 from .webhooks import card
 
 __all__ = ["DeliveryListPage", "DeliveryPage", "EventListPage", "EventPage"]
@@ -96,7 +96,7 @@ class DeliveryPage(AccountPage):
         if offer is None:
             raise Http404
         delivery = self.find_delivery(self.kwargs["pk"])
-        return redirect(self.delivery_url((self.perform(offer, delivery) or delivery).pk))
+        return HttpResponseRedirect(self.delivery_url((self.perform(offer, delivery) or delivery).pk))
 
 
 class EventListPage(ListPage):

@@ -6,14 +6,14 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages
-from django.http import HttpResponse
+from django.http import HttpResponse, HttpResponseRedirect
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..models import MailPreference
 from ..operations.mails import choose_mails
 from ..operations.rights import UPDATE_WEBHOOK
-from .base import FormPage, redirect
+from .base import FormPage
 
 __all__ = ["MailsPage"]
 
@@ -48,4 +48,4 @@ class MailsPage(FormPage):
     def carry_out(self, form: Any) -> HttpResponse:
         choose_mails(self.owner, form.cleaned_data["mails"], actor=self.actor)
         messages.success(self.request, gettext("Saved the choice of mails."), fail_silently=True)
-        return redirect(self.url("overview"))
+        return HttpResponseRedirect(self.url("overview"))

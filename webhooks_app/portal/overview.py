@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.http import HttpResponse
+from django.http import HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
@@ -13,21 +13,18 @@ from ..maintenance.rollups import reading
 from ..maintenance.rollups.reading import Counters, Window
 from ..models import AuditEntry, MailPreference, Webhook
 from ..models.rollup import id_of_account
-from ..models.standing import Standing
+from ..models.standing import FAILS
 from ..operations.portal_links import LinkSession
 from ..pages import charts
 from ..pages.overview import happenings, name_of, retrying, tiles, webhook_rows
 from ..pages.verdict import attention_in, verdict_of
-from .base import AccountPage, SafePage, redirect
+from .base import AccountPage, SafePage
 from .first_visit import Step, first_visit
 from .webhooks import card
 
 __all__ = ["AccountsPage", "OverviewPage"]
 
 MAX_LISTED = 10
-
-WITH_RETRIES = (Standing.FAILING, Standing.PARTLY_FAILING, Standing.RETRYING)
-"""The states of webhooks with scheduled retries."""
 
 
 class AccountsPage(SafePage):
@@ -42,7 +39,7 @@ class AccountsPage(SafePage):
     def get(self, request: Any, *args: Any, **kwargs: Any) -> HttpResponse:
         accounts = self.accounts()
         if len(accounts) == 1:
-            return redirect(f"{request.path}{accounts[0].key}/")
+            return HttpResponseRedirect(f"{request.path}{accounts[0].key}/")
         return self.render_to_response(self.get_context_data(accounts=accounts))
 
 
@@ -65,7 +62,7 @@ class OverviewPage(AccountPage):
         account, window = [id_of_account(self.owner.pk)], charts.window_of(self.request)
         series = reading.series(window, account)
         day = series if window is Window.DAY else reading.series(Window.DAY, account)
-        retries = retrying([pk for standing, pk in attention.webhooks if standing in WITH_RETRIES], now)
+        retries = retrying([pk for standing, pk in attention.webhooks if standing in FAILS], now)
         return super().get_context_data(
             verdict=verdict_of(attention, day.total),
             number=attention.number,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import messages
-from django.http import HttpResponse
+from django.http import HttpResponse, HttpResponseRedirect
 from django.utils.translation import gettext_lazy as _
 
 from ..models import Replay
@@ -21,7 +21,7 @@ from ..pages.replays import (
     why_not_startable,
 )
 from .actions import Button, buttons_of
-from .base import AccountPage, WebhookFormPage, redirect
+from .base import AccountPage, WebhookFormPage
 
 __all__ = ["NewReplayPage", "ReplayPage"]
 
@@ -56,7 +56,7 @@ class NewReplayPage(WebhookFormPage):
         replay = replays.plan(self.webhook, actor=self.actor, **form.cleaned_data)
         if moved := moved_start(replay, form.cleaned_data["since"]):
             messages.warning(self.request, moved, fail_silently=True)
-        return redirect(self.url("replay", replay.pk))
+        return HttpResponseRedirect(self.url("replay", replay.pk))
 
 
 class ReplayPage(AccountPage):

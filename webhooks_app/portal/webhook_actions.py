@@ -6,7 +6,7 @@ import shlex
 from typing import Any
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.translation import gettext_lazy as _
 
 from ..models import Webhook
@@ -21,11 +21,11 @@ from ..pages.actions import WEBHOOK
 from ..pages.form_fields import label_of
 from ..pages.forms import RotationForm, TestEventForm
 from ..pages.handshake import latest_handshake
-from ..pages.shown_once import show_once, shown_by_first, take
+from ..pages.shown_once import show_once, take
 from ..pages.transcript import attempts_of
 from ..pages.verification import command_for_python, receiver_for, samples_for
 from ..transport.endpoint import ANYWHERE, parse_endpoint
-from .base import AccountPage, WebhookFormPage, redirect
+from .base import AccountPage, SecretFormPage, WebhookFormPage
 from .webhooks import WebhookTab, shown_deliveries
 
 __all__ = ["RotationPage", "SecretPage", "TestEventPage", "VerificationPage"]
@@ -48,16 +48,12 @@ class TestEventPage(WebhookFormPage):
         if not refusal:
             return super().get(request, *args, **kwargs)
         messages.error(request, refusal, fail_silently=True)
-        return redirect(self.cancel_url)
+        return HttpResponseRedirect(self.cancel_url)
 
     def get_form(self, form_class: Any = None) -> TestEventForm:
-        offered_types, posted = event_types_for(self.owner), self.request.POST
-        if self.request.method == "POST" and "show_example" not in posted:
-            return TestEventForm(posted, event_types=offered_types, label_suffix="")
-        subscribed = next(iter(self.webhook.event_types), "")
-        form = TestEventForm.with_example(posted.get("event_type") or subscribed, event_types=offered_types)
-        form.label_suffix = ""
-        return form
+        sent = self.request.POST if self.request.method == "POST" else None
+        offered = event_types_for(self.owner)
+        return TestEventForm.of(sent, self.webhook.event_types, event_types=offered, label_suffix="")
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         context = super().get_context_data(**kwargs)
@@ -68,10 +64,10 @@ class TestEventPage(WebhookFormPage):
     def carry_out(self, form: Any) -> HttpResponse:
         event_type, data = form.cleaned_data["event_type"], form.cleaned_data["event_data"]
         delivery = send_test_event(self.webhook, event_type, data, actor=self.actor)
-        return redirect(f"{self.url('webhook-test', self.webhook.pk)}?delivery={delivery.pk}#answer")
+        return HttpResponseRedirect(f"{self.url('webhook-test', self.webhook.pk)}?delivery={delivery.pk}#answer")
 
 
-class RotationPage(WebhookFormPage):
+class RotationPage(WebhookFormPage, SecretFormPage):
     """The form for a new secret of a webhook."""
 
     template_name = "webhooks_app/portal/form.html"
@@ -91,16 +87,13 @@ class RotationPage(WebhookFormPage):
         )
         return super().get_context_data(intro=intro, **kwargs)
 
-    def post(self, request: Any, *args: Any, **kwargs: Any) -> HttpResponse:
-        return shown_by_first(request) or super().post(request, *args, **kwargs)
-
     def carry_out(self, form: Any) -> HttpResponse:
         webhook = self.webhook
         secret, about = form.rotate(webhook, actor=self.actor)
         for level, text in about:
             messages.add_message(self.request, level, text, fail_silently=True)
         if not secret:
-            return redirect(self.cancel_url)
+            return HttpResponseRedirect(self.cancel_url)
         return show_once(self.request, secret, lambda token: self.url("webhook-secret", webhook.pk, token))
 
 

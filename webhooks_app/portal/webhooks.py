@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from django import forms
 from django.contrib import messages
 from django.core.exceptions import ValidationError
-from django.http import HttpResponse
+from django.http import HttpResponse, HttpResponseRedirect
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
@@ -30,22 +30,21 @@ from ..owners import event_types_for
 from ..pages import charts
 from ..pages.display import delivery_rows, moment
 from ..pages.form_fields import SecretField, labels_of_signatures
-from ..pages.forms import GroupedCheckboxes, UrlForm, WebhookOptions, as_form_error, event_type_choices
+from ..pages.forms import GroupedCheckboxes, UrlForm, WebhookOptions, as_form_error, event_type_choices, preview_of
 from ..pages.handshake import latest_handshake
 from ..pages.health import in_short
 from ..pages.lists import WEBHOOKS
-from ..pages.shown_once import new_submission, show_once, shown_by_first
+from ..pages.shown_once import SubmittedForm, show_once
 from ..pages.webhook_card import Fact, Section, card_of
-from ..routing.preview import preview_filter
 from .actions import buttons_at, remedies
-from .base import AccountPage, FormPage, ListPage, OfWebhook, WebhookFormPage, add_errors, redirect
+from .base import AccountPage, FormPage, ListPage, OfWebhook, SecretFormPage, WebhookFormPage
 
 __all__ = ["NewWebhookPage", "SettingsPage", "WebhookListPage", "WebhookPage"]
 
 RECENT = 10
 
 
-class NewWebhookForm(UrlForm):
+class NewWebhookForm(UrlForm, SubmittedForm):
     url = forms.CharField(
         label=_("URL"),
         max_length=2048,
@@ -63,7 +62,6 @@ class NewWebhookForm(UrlForm):
         widget=forms.TextInput(attrs={"autocomplete": "off"}),
         help_text=_("16 to 256 characters. Leave empty to generate one. It is shown only once."),
     )
-    submission = forms.CharField(required=False, widget=forms.HiddenInput, initial=new_submission)
 
     def __init__(self, *args: Any, event_types: EventTypeRegistry, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -176,7 +174,7 @@ class UrlPage(FormPage):
         return self.render_to_response(self.get_context_data(form=form))
 
 
-class NewWebhookPage(UrlPage):
+class NewWebhookPage(UrlPage, SecretFormPage):
     """The form for a new webhook."""
 
     template_name = "webhooks_app/portal/new_webhook.html"
@@ -193,10 +191,7 @@ class NewWebhookPage(UrlPage):
         return {**super().get_form_kwargs(), "event_types": event_types_for(self.owner)}
 
     def get_initial(self) -> dict[str, Any]:
-        return {"submission": new_submission(), "event_types": self.request.GET.getlist("event_type")}
-
-    def post(self, request: Any, *args: Any, **kwargs: Any) -> HttpResponse:
-        return shown_by_first(request) or super().post(request, *args, **kwargs)
+        return {"event_types": self.request.GET.getlist("event_type")}
 
     def carry_out(self, form: Any) -> HttpResponse:
         webhook = register_webhook(owner=self.owner, actor=self.actor, **form.arguments)
@@ -295,18 +290,8 @@ class SettingsPage(WebhookTab, UrlPage, WebhookFormPage):
     def form_valid(self, form: Any) -> HttpResponse:
         if "try_filter" not in self.request.POST:
             return super().form_valid(form)
-        return self.render_to_response(self.get_context_data(form=form, **self._preview(form)))
-
-    def _preview(self, form: Any) -> dict[str, Any]:
-        """Return the result of the entered filter on the last events; nothing is saved."""
-        try:
-            found = preview_filter(form.instance, form.cleaned_data["filter"])
-        except ValidationError as error:
-            add_errors(form, error)
-            return {}
-        examples = {"match_url": found.match, "other_url": found.other}
-        urls = {name: self.url("event", event.pk) for name, event in examples.items() if event is not None}
-        return {"preview": found, **urls}
+        preview = preview_of(form.instance, form, event_url=lambda pk: self.url("event", pk))
+        return self.render_to_response(self.get_context_data(form=form, **preview))
 
     def carry_out(self, form: Any) -> HttpResponse:
         saved = self.find_webhook()  # the form has changed its instance already
@@ -316,4 +301,4 @@ class SettingsPage(WebhookTab, UrlPage, WebhookFormPage):
             messages.success(self.request, gettext("Saved the settings."), fail_silently=True)
         for level, text in form.messages_about_signatures(self.find_webhook()):
             messages.add_message(self.request, level, text, fail_silently=True)
-        return redirect(self.url("webhook-settings", self.webhook.pk))
+        return HttpResponseRedirect(self.url("webhook-settings", self.webhook.pk))
