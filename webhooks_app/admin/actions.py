@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial, wraps
-from typing import Any, NamedTuple
+from typing import Any
 
 from django.contrib import admin, messages
 from django.contrib.admin.actions import delete_selected
@@ -26,7 +26,7 @@ from django.utils.translation import gettext
 from ..error_reports import hide_values
 from ..operations.actors import lacking
 from ..operations.rights import AccessDeniedError
-from ..pages.actions import Offer
+from ..pages.actions import Button, Offer
 from ..pages.confirmations import ReasonForm
 from ..pages.forms import REFUSALS, as_form_error, refusal_of, refuse
 from .audit import AuditedAdmin
@@ -39,16 +39,6 @@ MAX_REFUSALS_NAMED = 3
 """Maximum number of refused rows that are named in messages."""
 CONFIRMED = "confirmed"
 DELETE = "delete_selected"
-
-
-class Button(NamedTuple):
-    """A button for an action on the page of a row."""
-
-    url: str
-    label: str
-    runs_at_once: bool = False
-    """True if the page of the row is already the confirmation."""
-    is_destructive: bool = False
 
 
 def explaining(view: Callable[..., Any]) -> Callable[..., Any]:
@@ -118,10 +108,10 @@ class ActingAdmin(AuditedAdmin):
         allowed = self.get_actions(request)
         return [
             Button(
-                self.page_url(item, "act", action),
                 getattr(self, action).short_description,
-                action in self.unasked_actions,
+                self.page_url(item, "act", action),
                 action in self.table and self.table[action].is_destructive,
+                action in self.unasked_actions,
             )
             for action in (self.page_actions if among is None else among)
             if action in allowed and self.may_run(request, action, item) and self.offers(item, action)

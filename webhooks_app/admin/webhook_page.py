@@ -19,20 +19,21 @@ from ..models import Delivery, Webhook
 from ..models.status import REQUESTED
 from ..owners import event_types_for
 from ..pages import charts
+from ..pages.actions import Button
 from ..pages.charts import window_of, windows
 from ..pages.display import delivery_rows, moment
 from ..pages.form_fields import SecretField
 from ..pages.forms import WebhookOptions
 from ..pages.handshake import latest_handshake
 from ..pages.webhook_card import Fact, Remedy, Section, card_of
-from .actions import MAX_CRUMB, Button
+from .actions import MAX_CRUMB
 from .display import shows_deliveries
 from .owned import as_shown, knows_owners, manages_all
 from .owner_fields import Audience, AudienceForm
 from .webhook_actions import WebhookActions
 from .webhook_health import known_health
 
-RECENT = {"recent": 5, "deliveries": 25}
+MAX_NEWEST = {"recent": 5, "deliveries": 25}
 """Number of deliveries in each live list."""
 
 OVERVIEW, DELIVERIES, SETTINGS, VERIFICATION = "overview", "deliveries", "settings", "verification"
@@ -70,7 +71,7 @@ def sections(request: HttpRequest) -> list[Section]:
     return [Section(SECTIONS[name], f"?section={name}", name == current) for name in offered]
 
 
-class WebhookPage(WebhookActions):
+class WebhookSections(WebhookActions):
     """Mixin for the admin of webhooks."""
 
     def page_context(self, request: HttpRequest, item: Webhook | None) -> Context:
@@ -106,7 +107,7 @@ class WebhookPage(WebhookActions):
     def _remedies(self, request: HttpRequest, webhook: Webhook, remedy: Remedy) -> list[Button]:
         """Return the button of the remedy, and that of a test event."""
         may = self.may_run(request, remedy.action, webhook) and self.table[remedy.action].is_for(webhook)
-        first = [Button(self.page_url(webhook, "act", remedy.action), remedy.label)] if may else []
+        first = [Button(remedy.label, self.page_url(webhook, "act", remedy.action))] if may else []
         return first + self.buttons(request, webhook, among=("send_test",) if remedy.action != "send_test" else ())
 
     def _facts(self, request: HttpRequest, webhook: Webhook) -> Iterator[Fact]:
@@ -134,7 +135,7 @@ class WebhookPage(WebhookActions):
         if not shows_deliveries(request):
             return {"recent": [], "shows_deliveries": False}
         rows = as_shown(request, webhook.deliveries.order_by("-pk"))
-        newest = rows.with_related().filter(kind__in=REQUESTED)[: RECENT[part]]
+        newest = rows.with_related().filter(kind__in=REQUESTED)[: MAX_NEWEST[part]]
         return {
             "shows_deliveries": True,
             "recent": delivery_rows(newest, url=self.delivery_url),
@@ -176,7 +177,7 @@ class WebhookPage(WebhookActions):
         webhook = self.viewed(request, object_id)
         if part == "handshake":
             content = self._handshake(request, webhook)
-        elif part in RECENT and shows_deliveries(request):
+        elif part in MAX_NEWEST and shows_deliveries(request):
             content = self._recent(request, webhook, part)
         else:
             raise Http404

@@ -26,6 +26,7 @@ from ..models.standing import Standing
 from ..operations.registration import create_webhook, update_webhook
 from ..operations.rights import REGISTER_WEBHOOK
 from ..pages.display import MAX_URL, breakable, state_of, state_of_key, until_verified
+from ..pages.forms import SENDING_OPTIONS
 from ..pages.lists import WEBHOOKS
 from ..reasons import code_of
 from .display import column, shows_deliveries, time_column
@@ -39,7 +40,7 @@ from .receivers import ReceiversPage
 from .search import SearchPage
 from .sidebar import EventTypes, Operations, PageAdmin, Receivers
 from .webhook_health import HealthColumns, known_health
-from .webhook_page import WebhookForm, WebhookPage
+from .webhook_page import WebhookForm, WebhookSections
 
 PAGES: Mapping[Any, type[PageAdmin]] = {
     Receivers: ReceiversPage,
@@ -51,17 +52,18 @@ PAGES: Mapping[Any, type[PageAdmin]] = {
 SHOWN = ("secret_state", "previous_secret_until", "public_keys", "next_slot_at")
 """Read-only fields among the settings."""
 
-BASIC = ("url", "description", "audience", "owner", "owner_name", "event_types")
-FILTER = ("filter",)
-DELIVERY = (
-    *("retry_policy", "accepted_statuses", "order", "recovery", "retry_notices"),
-    *("max_in_flight", "rate_limit", "next_slot_at"),
+GROUPS = (
+    (_("Basic"), ("url", "description", "audience", "owner", "owner_name", "event_types")),
+    (_("Filter"), ("filter",)),
+    (_("Delivery"), (*SENDING_OPTIONS, "next_slot_at")),
+    (
+        _("Security"),
+        (
+            *("secret", "secret_state", "previous_secret_until", "signatures", "removes_signatures", "public_keys"),
+            *("headers", "basic_auth", "basic_password"),
+        ),
+    ),
 )
-SECURITY = (
-    *("secret", "secret_state", "previous_secret_until", "signatures", "removes_signatures", "public_keys"),
-    *("headers", "basic_auth", "basic_password"),
-)
-GROUPS = ((_("Basic"), BASIC), (_("Filter"), FILTER), (_("Delivery"), DELIVERY), (_("Security"), SECURITY))
 """The groups of the form with their fields, in order."""
 
 AFTER_SECRET = ("send_test", "rotate_secret")
@@ -82,7 +84,7 @@ SHOWN_IF_SET = {
 
 
 @admin.register(Webhook)
-class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookPage, ExportingAdmin):
+class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookSections, ExportingAdmin):
     form = WebhookForm
     creating = REGISTER_WEBHOOK
     listed = WEBHOOKS

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
@@ -19,7 +19,17 @@ from ..operations.actions import STEPS_OF_REPLAYS, RowAction
 from ..operations.rights import Right
 from .confirmations import cancelled_with, ended, held, last_uses, missed, released
 
-__all__ = ["API_KEY", "DELIVERY", "PROBLEM", "REPLAY", "WEBHOOK", "Offer"]
+__all__ = ["API_KEY", "DELIVERY", "PROBLEM", "REPLAY", "WEBHOOK", "Button", "Offer"]
+
+
+class Button(NamedTuple):
+    """A button for an action on the page of a row."""
+
+    label: Any
+    url: str
+    is_destructive: bool = False
+    runs_at_once: bool = False
+    """Whether the page of the row is already the confirmation."""
 
 
 def _nothing(rows: Sequence[Any]) -> list[str]:

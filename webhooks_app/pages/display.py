@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -214,12 +214,17 @@ def last_attempts(deliveries: Sequence[Delivery]) -> dict[str, DeliveryAttempt]:
     of = {delivery.pk: delivery for delivery in deliveries if delivery.attempt_count}
     # By primary keys: for a join, PostgreSQL may read all deliveries.
     last = DeliveryAttempt.objects.filter(pk__in=[(pk, each.attempt_count) for pk, each in of.items()]).order_by()
-    attempts = [DeliveryAttempt(**facts) for facts in last.values(*LISTED)] if of else []
-    for attempt in attempts:
+    return {each.delivery_id: each for each in attempts_with(last.values(*LISTED), of)} if of else {}
+
+
+def attempts_with(rows: Iterable[Mapping[str, Any]], of: Mapping[str, Delivery]) -> Iterator[DeliveryAttempt]:
+    """Yield attempts that have only these facts, as the reader of their deliveries may see them."""
+    for facts in rows:
+        attempt = DeliveryAttempt(**facts)
         attempt.delivery = of[attempt.delivery_id]
         if attempt.delivery.is_for_owner:
             attempt.show_to_owner()
-    return {attempt.delivery_id: attempt for attempt in attempts}
+        yield attempt
 
 
 def sent_to(deliveries: Sequence[Delivery]) -> dict[str, str]:

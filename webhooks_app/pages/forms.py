@@ -30,6 +30,12 @@ from .display import change_of_url
 from .form_fields import NEW_PUBLIC_KEY, BoundedJSONField, ChoiceFields, label_of, without_reordering
 from .shown_once import SubmittedForm
 
+SENDING_OPTIONS = (
+    *("retry_policy", "accepted_statuses", "order", "recovery", "retry_notices"),
+    *("max_in_flight", "rate_limit"),
+)
+"""The options about how a webhook is sent to, in the order of forms."""
+
 NOT_SAVED = ("headers", "basic_auth", "basic_password", "removes_signatures")
 """Fields that are not columns of a webhook."""
 
@@ -152,10 +158,7 @@ class WebhookOptions(UrlForm, ChoiceFields, RefusableForm):
 
     class Meta:
         model = Webhook
-        fields: tuple[str, ...] = (
-            *("url", "event_types", "filter", "description", "retry_notices", "max_in_flight", "rate_limit"),
-            *("signatures", "retry_policy", "accepted_statuses", "order", "recovery"),
-        )
+        fields: tuple[str, ...] = ("url", "event_types", "filter", "description", *SENDING_OPTIONS, "signatures")
         widgets: ClassVar[dict[str, Any]] = {"filter": CodeArea()}
         field_classes: ClassVar[dict[str, Any]] = {"filter": BoundedJSONField}
 

@@ -20,9 +20,9 @@ from ..models import Delivery, DeliveryAttempt, Event
 from ..models.delivery import DeliveryQuerySet
 from ..models.hold import SILENT, Hold, HoldReason, holds_of
 from ..protocol.ids import first_id_at, time_of
-from .display import LISTED, NO_VALUE, TONES, DeliveryUrl, grouped, result_in_words
+from .display import LISTED, NO_VALUE, TONES, DeliveryUrl, attempts_with, grouped, result_in_words
 from .explanation import ended_at, why_cancelled
-from .recipients import BEST_FIRST
+from .recipients import BEST_FIRST, Recipients
 from .timeline_chart import Timeline, TimelineStep, after, lane_of, positions, ticks
 
 MAX_DELIVERIES_READ = 5000
@@ -48,7 +48,7 @@ class Read(NamedTuple):
     state: str
 
 
-class Recipient(NamedTuple):
+class LaneRecipient(NamedTuple):
     """A webhook that the event has deliveries to: the first one and the latest others."""
 
     state: State
@@ -99,20 +99,23 @@ def timeline_of(
     )
 
 
-def _recipients(read: Iterable[Read]) -> list[Recipient]:
+def _recipients(read: Iterable[Read]) -> list[LaneRecipient]:
     """Return the recipients, beginning with those that did not get the event."""
     ids: dict[str, list[str]] = {}
-    states: dict[str, State] = {}
+    best = Recipients()
     for pk, webhook_id, state in read:
         ids.setdefault(webhook_id, []).append(pk)
-        states[webhook_id] = min(states.get(webhook_id, State(state)), State(state), key=BEST_FIRST.index)
+        best.add(webhook_id, state)
     found = [
-        Recipient(states[webhook_id], [each[0], *each[1:][1 - MAX_PER_LANE :]]) for webhook_id, each in ids.items()
+        LaneRecipient(State(best.states[webhook_id]), [each[0], *each[1:][1 - MAX_PER_LANE :]])
+        for webhook_id, each in ids.items()
     ]
     return sorted(found, key=lambda recipient: -BEST_FIRST.index(recipient.state))
 
 
-def _loaded(deliveries: DeliveryQuerySet, recipients: Sequence[Recipient]) -> list[tuple[Recipient, list[Delivery]]]:
+def _loaded(
+    deliveries: DeliveryQuerySet, recipients: Sequence[LaneRecipient]
+) -> list[tuple[LaneRecipient, list[Delivery]]]:
     """Return the recipients whose deliveries still exist, each with its deliveries in order."""
     ids = [pk for recipient in recipients for pk in recipient.delivery_ids][:MAX_DELIVERIES]
     loaded = {delivery.pk: delivery for delivery in by_id(deliveries, ids)}
@@ -141,11 +144,7 @@ def _attempts(deliveries: Sequence[Delivery]) -> dict[str, list[DeliveryAttempt]
     of = {delivery.pk: delivery for delivery in deliveries}
     rows = DeliveryAttempt.objects.filter(delivery__in=of).order_by("delivery", "number")
     found: dict[str, list[DeliveryAttempt]] = {}
-    for facts in rows.values(*LISTED, "started_at")[:MAX_ATTEMPTS]:
-        attempt = DeliveryAttempt(**facts)
-        attempt.delivery = of[attempt.delivery_id]
-        if attempt.delivery.is_for_owner:
-            attempt.show_to_owner()
+    for attempt in attempts_with(rows.values(*LISTED, "started_at")[:MAX_ATTEMPTS], of):
         found.setdefault(attempt.delivery_id, []).append(attempt)
     return found
 
@@ -242,7 +241,7 @@ def _in_order(steps: Iterable[TimelineStep], began: datetime) -> list[TimelineSt
     return sorted(known, key=lambda step: (step.at is None, step.at or began, step.kind != "emitted"))
 
 
-def _description(recipients: Sequence[Recipient]) -> str:
+def _description(recipients: Sequence[LaneRecipient]) -> str:
     done = sum(recipient.state == State.SUCCEEDED for recipient in recipients)
     text = ngettext(
         "Delivered to %(done)d of %(number)d webhook.", "Delivered to %(done)d of %(number)d webhooks.", len(recipients)

@@ -21,7 +21,7 @@ from .explanation import why
 
 State = Delivery.State
 
-STOPPED: Mapping[Standing, str] = {
+REMEDIES: Mapping[Standing, str] = {
     Standing.UNVERIFIED: "verify",
     Standing.VERIFICATION_FAILED: "verify",
     Standing.DISABLED: "enable",
@@ -52,7 +52,7 @@ class Fact(NamedTuple):
 
 def remedy_of(standing: Standing, missed: int = 0) -> Remedy:
     """Return the action that helps a webhook most in this state, with this number of missed events."""
-    if (name := STOPPED.get(standing)) is None and missed:
+    if (name := REMEDIES.get(standing)) is None and missed:
         text = ngettext("Send %(number)s missed event", "Send %(number)s missed events", missed)
         return Remedy("send_missed", text % {"number": grouped(missed)})
     name = name or "send_test"

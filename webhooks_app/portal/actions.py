@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from django import forms
 from django.contrib import messages
@@ -11,7 +11,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 
 from ..models import ApiKey, Replay, Webhook
 from ..operations.rights import VIEW_DELIVERIES
-from ..pages.actions import API_KEY, OFFER_OF_MISSED, REPLAY, WEBHOOK, Offer
+from ..pages.actions import API_KEY, OFFER_OF_MISSED, REPLAY, WEBHOOK, Button, Offer
 from ..pages.confirmations import ReasonForm
 from ..pages.webhook_card import Remedy
 from .base import AccountPage, BaseFormView
@@ -35,12 +35,6 @@ PLACES: Mapping[str, Sequence[str]] = {
     "end": ("enable", "disable", "delete"),
 }
 """The buttons of each part of a webhook's page. The head has those of ``remedies``."""
-
-
-class Button(NamedTuple):
-    label: Any
-    url: str
-    is_destructive: bool = False
 
 
 def buttons_of(page: AccountPage, offers: Mapping[str, Offer], row: Any, url: Callable[[str], str]) -> Iterator[Button]:

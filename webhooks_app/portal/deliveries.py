@@ -30,7 +30,7 @@ MAX_CHOICES = 50
 """The largest number of webhooks to choose from. The list of another webhook is linked on its page."""
 
 MAX_SHOWN = 50
-RECENT = 10
+MAX_REDELIVERED = 10
 
 
 class DeliveryListPage(ListPage):
@@ -84,7 +84,7 @@ class DeliveryPage(AccountPage):
             **attempts_of(delivery, url=self.delivery_url),
             policy=policy_in_words(delivery),
             why_cancelled=why_cancelled(delivery) if delivery.state == Delivery.State.CANCELLED else "",
-            redeliveries=delivery_rows(again.order_by("-pk")[:RECENT], url=self.delivery_url),
+            redeliveries=delivery_rows(again.order_by("-pk")[:MAX_REDELIVERED], url=self.delivery_url),
             delivery_actions=list(buttons_of(self, DELIVERY, delivery, lambda name: name)),
             delivery_url=self.delivery_url(delivery.pk),
             **kwargs,

@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 from ..models import Replay
 from ..operations import replays
 from ..operations.rights import VIEW_DELIVERIES
-from ..pages.actions import REPLAY, WEBHOOK
+from ..pages.actions import REPLAY, WEBHOOK, Button
 from ..pages.replays import (
     MissedEventsForm,
     failing_sentences,
@@ -20,7 +20,7 @@ from ..pages.replays import (
     progress_of,
     why_not_startable,
 )
-from .actions import Button, buttons_of
+from .actions import buttons_of
 from .base import AccountPage, WebhookFormPage
 
 __all__ = ["NewReplayPage", "ReplayPage"]

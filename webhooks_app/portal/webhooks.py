@@ -30,7 +30,15 @@ from ..owners import event_types_for
 from ..pages import charts
 from ..pages.display import delivery_rows, moment
 from ..pages.form_fields import SecretField, labels_of_signatures
-from ..pages.forms import GroupedCheckboxes, UrlForm, WebhookOptions, as_form_error, event_type_choices, preview_of
+from ..pages.forms import (
+    SENDING_OPTIONS,
+    GroupedCheckboxes,
+    UrlForm,
+    WebhookOptions,
+    as_form_error,
+    event_type_choices,
+    preview_of,
+)
 from ..pages.handshake import latest_handshake
 from ..pages.health import in_short
 from ..pages.lists import WEBHOOKS
@@ -41,7 +49,7 @@ from .base import AccountPage, FormPage, ListPage, OfWebhook, SecretFormPage, We
 
 __all__ = ["NewWebhookPage", "SettingsPage", "WebhookListPage", "WebhookPage"]
 
-RECENT = 10
+MAX_RECENT = 10
 
 
 class NewWebhookForm(UrlForm, SubmittedForm):
@@ -101,13 +109,7 @@ class Part:
 SETTINGS_SECTIONS: Mapping[str, tuple[Any, Sequence[str]]] = {
     "where": (_("Where"), ("url", "description")),
     "what": (_("What"), ("event_types", "filter")),
-    "how": (
-        _("How"),
-        (
-            *("retry_policy", "accepted_statuses", "order", "recovery", "retry_notices"),
-            *("max_in_flight", "rate_limit"),
-        ),
-    ),
+    "how": (_("How"), SENDING_OPTIONS),
     "security": (
         _("Security"),
         ("signatures", "removes_signatures", "headers", "basic_auth", "basic_password"),
@@ -245,7 +247,7 @@ class WebhookPage(WebhookTab):
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         webhook = self.webhook
         newest = shown_deliveries(webhook).filter(kind__in=(Delivery.Kind.EVENT, Delivery.Kind.TEST)).order_by("-pk")
-        recent = delivery_rows(newest[:RECENT], url=self.delivery_url)
+        recent = delivery_rows(newest[:MAX_RECENT], url=self.delivery_url)
         window = charts.window_of(self.request)
         series = reading.series(window, [webhook.pk])
         day = series.total if window is Window.DAY else reading.series(Window.DAY, [webhook.pk]).total
