@@ -90,9 +90,10 @@ docs: $(INSTALLED) ## Build the documentation site into build/docs; a warning is
 bench: $(INSTALLED) ## Measure everything on this machine, more than an hour (QUICK=1: 15 minutes)
 	@$(BIN)/python -m benchmarks $(if $(QUICK),--quick)
 
-build: $(INSTALLED) ## Build the wheel and the sdist into dist/
+build: $(INSTALLED) ## Build the wheels and sdists of the app and of webhooks-receiver into dist/
 	rm -rf dist
-	$(BIN)/python -m build --no-isolation
+	$(BIN)/python -m build --no-isolation --outdir dist
+	$(BIN)/python -m build --no-isolation --outdir dist webhooks-receiver
 	$(BIN)/twine check --strict dist/*
 
 pins: $(INSTALLED) ## Update requirements-dev.txt from pyproject.toml

@@ -17,8 +17,9 @@ WebhooksError
 ├── RateLimitedError                                an exceeded rate limit
 ├── LimitsUnavailableError                          a cache that cannot count requests
 ├── SecretUnreadableError                           a stored secret that no encryption key decrypts
-├── SchemeUnavailableError                          a signature scheme that is no longer configured
-└── WebhookVerificationError   (also ValueError)    a received request that is not a genuine webhook
+└── SchemeUnavailableError                          a signature scheme that is no longer configured
+
+WebhookVerificationError (a ValueError) belongs to the receiver, which has no other error.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
 from .reasons import ReasonText
+from .receiver.schemes import WebhookVerificationError
 
 __all__ = [
     "AlreadyInStateError",
@@ -210,7 +212,3 @@ class SchemeUnavailableError(WebhooksError):
     def __init__(self, name: str) -> None:
         self.name = name
         super().__init__(ReasonText("scheme_unavailable", name=name))
-
-
-class WebhookVerificationError(WebhooksError, ValueError):
-    """A received request is not a genuine, recent webhook; the message has the reason."""

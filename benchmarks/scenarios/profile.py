@@ -23,7 +23,7 @@ PARTS = {
     "poll": ("select.",),
     "database": ("psycopg", "sqlite3", "pymysql"),
     "django": ("/django/",),
-    "signing": ("/webhooks_app/signatures", "_hashlib", "/hmac"),
+    "signing": ("/webhooks_app/signatures", "/webhooks_app/receiver/schemes", "_hashlib", "/hmac"),
     "transport": ("/webhooks_app/transport/",),
     "delivery": ("/webhooks_app/delivery/",),
     "json": ("/json/", "_json."),

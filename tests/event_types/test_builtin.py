@@ -16,7 +16,8 @@ from webhooks_app.event_types import (
 )
 from webhooks_app.event_types.builtin import PRESENTATION_EVENT_TYPES
 from webhooks_app.exceptions import InvalidEventDataError
-from webhooks_app.protocol.handshake import VERIFICATION_TYPE, challenge_body
+from webhooks_app.protocol.handshake import challenge_body
+from webhooks_app.receiver.verification import VERIFICATION_TYPE
 
 CATALOGUE = EventTypeRegistry(*PRESENTATION_EVENT_TYPES)
 EVERY_TYPE = [pytest.param(each, id=each.name) for each in (*PRESENTATION_EVENT_TYPES, *INTERNAL_EVENT_TYPES)]

@@ -155,7 +155,7 @@ def test_a_request_without_the_headers_is_answered_with_400():
 def test_a_refusal_is_logged_without_the_secret(caplog):
     post(secret="not the secret")
 
-    [record] = [each for each in caplog.records if each.name == "webhooks_app.receiver_view"]
+    [record] = [each for each in caplog.records if each.name == "webhooks_app.receiver.django"]
     assert "signature does not match" in record.getMessage()
     assert SECRET not in caplog.text
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from ..receiver.verification import RETRY_NOTICE_TYPE, VERIFICATION_TYPE
 from .base import EventData, EventType, UtcTime
 
 _GROUP = "Operations"
@@ -36,7 +37,7 @@ class RetryNoticeData(EventData):
 
 
 VERIFICATION = EventType(
-    name="webhook.verification",
+    name=VERIFICATION_TYPE,
     group="Internal",
     description="Verifies a newly registered URL; the body has neither id nor created.",
     data_model=VerificationData,
@@ -44,7 +45,7 @@ VERIFICATION = EventType(
 )
 
 RETRY_NOTICE = EventType(
-    name="webhook.retry",
+    name=RETRY_NOTICE_TYPE,
     group="Internal",
     description="A delivery failed and will be tried again.",
     data_model=RetryNoticeData,

@@ -8,8 +8,7 @@ import secrets
 from typing import NoReturn
 
 from ..reasons import ReasonText
-
-VERIFICATION_TYPE = "webhook.verification"
+from ..receiver.verification import VERIFICATION_TYPE
 
 
 def new_challenge() -> str:

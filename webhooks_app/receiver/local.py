@@ -11,22 +11,19 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
-from typing import Any, Self, cast
+from typing import Any
 
-from ..event_types import RETRY_NOTICE
-from ..exceptions import WebhookVerificationError
-from ..protocol.handshake import VERIFICATION_TYPE
-from .verification import verify
+from .schemes import WebhookVerificationError
+from .verification import MAX_BODY_BYTES, RETRY_NOTICE_TYPE, VERIFICATION_TYPE, verify
 
 __all__ = ["Answers", "ChallengeAnswer", "LocalReceiver", "Received"]
 
 logger = logging.getLogger("webhooks_app.local_receiver")
 
-MAX_BODY_BYTES = 1024 * 1024
 IDLE_SECONDS = 60
 
 
@@ -38,7 +35,7 @@ class ChallengeAnswer(enum.Enum):
     NONE = "none"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True)
 class Answers:
     """The answers to genuine requests.
 
@@ -54,10 +51,10 @@ class Answers:
         if event_type == VERIFICATION_TYPE:
             return 200
         last = len(self.statuses) - 1
-        return self.statuses[last if event_type == RETRY_NOTICE.name else min(copy - 1, last)]
+        return self.statuses[last if event_type == RETRY_NOTICE_TYPE else min(copy - 1, last)]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True)
 class Received:
     """A received request, the result of its verification, and the status of the answer."""
 
@@ -121,7 +118,7 @@ class LocalReceiver:
         self._server = _Server((host, port), self)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> LocalReceiver:
         self.start()
         return self
 
@@ -199,7 +196,7 @@ class LocalReceiver:
         if not self.secrets:
             return "" if "type" in message else "The body is not a JSON object with a type."
         try:
-            verify(body, cast("Mapping[str, object]", headers), self.secrets)
+            verify(body, headers, self.secrets)
         except WebhookVerificationError as error:
             return str(error)
         return ""
@@ -214,7 +211,7 @@ class LocalReceiver:
         if event_id and status == 200:
             self._accepted.add(event_id)
         return Received(
-            at=datetime.now(UTC),
+            at=datetime.now(timezone.utc),
             message=message,
             problem=problem,
             copy=copy,
@@ -253,7 +250,7 @@ class _Server(ThreadingHTTPServer):
                 logger.debug("A connection had ended already.")
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        logger.debug("A request could not be answered: %r", sys.exception())
+        logger.debug("A request could not be answered: %r", sys.exc_info()[1])
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -264,7 +261,7 @@ class _Handler(BaseHTTPRequestHandler):
     # Header and body are sent together; otherwise each answer waits for the other side's delayed acknowledgement.
     wbufsize = -1
     disable_nagle_algorithm = True
-    server: _Server
+    server: _Server  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def do_POST(self) -> None:
         length = self.headers.get("Content-Length", "")

@@ -1,25 +1,37 @@
-"""Verification of received requests, for integrators. Needs no Django."""
+"""Verification of received requests, and the answers to them."""
 
 from __future__ import annotations
 
 import json
+import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from typing import Any, NoReturn
+from datetime import datetime, timedelta, timezone
+from typing import Any, NamedTuple, NoReturn, Protocol
 
-from ..exceptions import WebhookVerificationError
-from ..protocol.handshake import VERIFICATION_TYPE
-from ..signatures import EVENT_HEADER, SIGNATURES, STANDARD_ID_HEADER, BaseSignature, NativeSignature
+from .schemes import EVENT_HEADER, SCHEMES, STANDARD_ID_HEADER, BaseSignature, NativeSignature, WebhookVerificationError
 
 DEFAULT_TOLERANCE = timedelta(minutes=5)
 
-BUILT_IN_SCHEMES = tuple(SIGNATURES.named(tuple(SIGNATURES.built_in)).values())
+MAX_BODY_BYTES = 1024 * 1024
+"""The longest body that a view reads by default: four times the largest envelope that a service sends by default."""
+
+VERIFICATION_TYPE = "webhook.verification"
+RETRY_NOTICE_TYPE = "webhook.retry"
+
 NATIVE = NativeSignature()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+class HeaderPairs(Protocol):
+    """A mapping of headers, or another object with the same method, such as those of Flask and ``email``."""
+
+    def items(self) -> Iterable[tuple[Any, Any]]:
+        """Return pairs of a name and a value, or a list with one value."""
+        ...
+
+
+@dataclass(frozen=True)
 class ReceivedEvent:
     """A genuine message of the service. ``id`` and ``created`` are None in the verification message only."""
 
@@ -35,12 +47,12 @@ class ReceivedEvent:
 
 def verify(
     body: bytes,
-    headers: Mapping[str, object],
+    headers: HeaderPairs,
     secret: str | Sequence[str],
     *,
     tolerance: timedelta | float | None = DEFAULT_TOLERANCE,
     now: datetime | None = None,
-    schemes: Sequence[BaseSignature] = BUILT_IN_SCHEMES,
+    schemes: Sequence[BaseSignature] = SCHEMES,
 ) -> ReceivedEvent:
     """Return the event of a received request after checking its signature, age and form.
 
@@ -75,6 +87,38 @@ def challenge_answer(event: ReceivedEvent) -> dict[str, str]:
     return {"challenge": event.data["challenge"]}
 
 
+class Reception(NamedTuple):
+    """The answer to a request: a status, and an object to send as JSON."""
+
+    status: int
+    answer: dict[str, str]
+    event: ReceivedEvent | None = None
+    """The event to handle before the answer is sent; None for a handshake and for a refused request."""
+
+
+def receive(
+    body: bytes,
+    headers: HeaderPairs,
+    secret: str | Sequence[str],
+    *,
+    tolerance: timedelta | float | None = DEFAULT_TOLERANCE,
+    max_body_bytes: int = MAX_BODY_BYTES,
+) -> Reception:
+    """Return the answer to a request, for views. They need not read more than ``max_body_bytes`` and one byte.
+
+    The other arguments are those of ``verify``. Raise ValueError for an empty secret.
+    """
+    if len(body) > max_body_bytes:
+        return Reception(413, {"error": f"The body is longer than {max_body_bytes} bytes."})
+    try:
+        event = verify(body, headers, secret, tolerance=tolerance)
+    except WebhookVerificationError as error:
+        return Reception(400, {"error": str(error)})
+    if event.is_verification:
+        return Reception(200, challenge_answer(event))
+    return Reception(200, {"status": "received"}, event)
+
+
 def _secrets(secret: str | Sequence[str]) -> tuple[str, ...]:
     secrets = (secret,) if isinstance(secret, str) else tuple(secret)
     if not (secrets and all(secrets)):
@@ -83,7 +127,7 @@ def _secrets(secret: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def _raw_body(body: object) -> bytes:
-    if not isinstance(body, bytes | bytearray | memoryview):
+    if not isinstance(body, (bytes, bytearray, memoryview)):
         raise WebhookVerificationError(f"The body is of type {type(body).__name__}; pass the raw bytes.")
     return bytes(body)
 
@@ -96,7 +140,7 @@ def _headers(headers: object, schemes: Sequence[BaseSignature]) -> dict[str, str
         name = ours.get(_text(raw_name).lower())
         if name is None:
             continue
-        values = raw_value if isinstance(raw_value, list | tuple) else [raw_value]
+        values = raw_value if isinstance(raw_value, (list, tuple)) else [raw_value]
         if name in found or len(values) != 1:
             raise WebhookVerificationError(f"The header {name} must be present exactly once.")
         found[name] = _text(values[0])
@@ -177,10 +221,16 @@ def _text_of(message: Mapping[str, Any], field: str) -> str:
 def _time(text: str) -> datetime:
     problem = WebhookVerificationError("The field created of the body is not an ISO 8601 time with a zone.")
     try:
-        moment = datetime.fromisoformat(text)
-        in_utc = moment.astimezone(UTC)
+        moment = datetime.fromisoformat(_as_before_python_3_11(text))
+        in_utc = moment.astimezone(timezone.utc)
     except (ValueError, OverflowError):
         raise problem from None
     if moment.tzinfo is None:
         raise problem
     return in_utc
+
+
+def _as_before_python_3_11(text: str) -> str:
+    """Return a time with the offset and the digits that ``fromisoformat`` requires before Python 3.11."""
+    text = f"{text[:-1]}+00:00" if text.endswith(("Z", "z")) else text
+    return re.sub(r"[.,]([0-9]{1,6})[0-9]*", lambda found: f".{found[1]:0<6}", text)

@@ -27,7 +27,7 @@ from ...models.hold import KINDS_BY_STATUS, STOPPING
 from ...models.order import BEGUN
 from ...models.status import PROBES
 from ...models.webhook import Order
-from ...protocol.handshake import VERIFICATION_TYPE
+from ...receiver.verification import VERIFICATION_TYPE
 from ..claim import (
     FIRST_ENTRIES,
     HANDSHAKE,
