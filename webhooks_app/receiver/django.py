@@ -16,6 +16,7 @@ from django.views.generic import View
 
 from .verification import DEFAULT_TOLERANCE, MAX_BODY_BYTES, ReceivedEvent, receive
 
+__all__ = ["WebhookView"]
 logger = logging.getLogger(__name__)
 
 

@@ -12,6 +12,8 @@ from flask import request
 
 from .verification import DEFAULT_TOLERANCE, MAX_BODY_BYTES, ReceivedEvent, receive
 
+__all__ = ["webhook_view"]
+
 logger = logging.getLogger(__name__)
 
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+__all__ = ["webhook_secret", "webhook_sender"]
+
 if TYPE_CHECKING:
     from .sender import WebhookSender
 

@@ -13,6 +13,8 @@ from starlette.responses import JSONResponse
 
 from .verification import DEFAULT_TOLERANCE, MAX_BODY_BYTES, ReceivedEvent, receive
 
+__all__ = ["webhook_endpoint"]
+
 logger = logging.getLogger(__name__)
 
 
