@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,10 @@ from docutils import nodes
 
 from .database import database_tables
 from .events import event_catalogue
+from .languages import Languages
 from .raises import with_fields
 from .release_notes import release_notes
-from .rest_api import openapi_document, rest_api
+from .rest_api import PAGES, openapi_document, rest_api, rest_api_page, rest_api_requests, rest_api_responses
 from .tables import Translator, mark_tables
 
 MARK = re.compile(r"^<!-- generated: (\w+) -->$", re.MULTILINE)
@@ -26,6 +28,9 @@ RENDERERS: Mapping[str, Callable[[], str]] = {
     "event_catalogue": event_catalogue,
     "release_notes": release_notes,
     "rest_api": rest_api,
+    "rest_api_requests": rest_api_requests,
+    "rest_api_responses": rest_api_responses,
+    **{name: partial(rest_api_page, page) for name, page in PAGES.items()},
 }
 
 
@@ -59,6 +64,7 @@ def _on_build_finished(app: Any, error: Exception | None) -> None:
 
 def setup(app: Any) -> dict[str, bool]:
     app.set_translator("html", Translator)
+    app.add_directive("languages", Languages)
     app.connect("source-read", _on_source_read)
     app.connect("autodoc-process-docstring", _on_docstring)
     app.connect("doctree-read", _on_doctree)

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from typing import Any
 
 from webhooks_app.api.openapi import document
 from webhooks_app.api.urls import urlpatterns
 from webhooks_app.event_types import INTERNAL_EVENT_TYPES
 from webhooks_app.owners import public_event_types
+
+from .samples import sample_of, samples
 
 Schema = Mapping[str, Any]
 
@@ -24,19 +30,68 @@ def openapi_document() -> dict[str, Any]:
     return document(urlpatterns, "/v1")
 
 
+@dataclass(frozen=True)
+class Page:
+    """A page with the operations of some groups, either those that act on one webhook or the others."""
+
+    groups: frozenset[str]
+    acts: bool = False
+
+    def has(self, group: str, path: str, method: str) -> bool:
+        """Return True if the page has this operation."""
+        acts = method == "post" and path.startswith("/v1/webhooks/{webhook_id}/")
+        return group in self.groups and acts == self.acts
+
+
+PAGES = {
+    "rest_api_webhooks": Page(frozenset({"Webhooks"})),
+    "rest_api_webhook_actions": Page(frozenset({"Webhooks"}), acts=True),
+    "rest_api_events": Page(frozenset({"Events", "Event types"})),
+    "rest_api_deliveries": Page(frozenset({"Deliveries"})),
+    "rest_api_replays": Page(frozenset({"Replays"})),
+}
+
+
+def operations(page: Page | None = None) -> Iterator[tuple[str, str, Schema]]:
+    """Yield the path, the method and the operation of each operation of a page, or of all."""
+    for path, methods in openapi_document()["paths"].items():
+        for method, operation in methods.items():
+            if page is None or page.has(operation["tags"][0], path, method):
+                yield path, method, operation
+
+
 def rest_api() -> str:
-    """Return a section for each group of operations, one for the errors, and one for the schemas."""
-    found = openapi_document()
-    groups: dict[str, list[str]] = {}
-    for path, operations in found["paths"].items():
-        for method, operation in operations.items():
-            groups.setdefault(operation["tags"][0], []).extend(_operation(method.upper(), path, operation))
-    lines = [line for group, section in groups.items() for line in (f"## {group}", "", *section)]
-    return "\n".join([*lines, *_errors(found), *_schemas(found["components"]["schemas"])])
+    """Return a table of all operations, and a section for the errors."""
+    rows = [
+        f"| `{method.upper()} {path}` | [{operation['summary']}](#{_label(operation)}) |"
+        for path, method, operation in operations()
+    ]
+    return "\n".join(["| request | operation |", "|---|---|", *rows, "", *_errors(openapi_document())])
 
 
-def _operation(method: str, path: str, operation: Schema) -> Iterator[str]:
-    yield from (f"### {operation['summary']}", "", "```text", f"{method} {path}", "```", "")
+def rest_api_page(page: Page) -> str:
+    """Return a section for each operation of a page."""
+    sections = (_operation(path, method, operation) for path, method, operation in operations(page))
+    return "\n".join(chain.from_iterable(sections))
+
+
+def rest_api_responses() -> str:
+    """Return a section for each schema of a response."""
+    return "\n".join(_schemas(_of_responses()))
+
+
+def rest_api_requests() -> str:
+    """Return a section for each schema that only requests have."""
+    return "\n".join(_schemas(_named_schemas().keys() - _of_responses()))
+
+
+def _label(operation: Schema) -> str:
+    return f"operation-{operation['operationId'].replace('_', '-')}"
+
+
+def _operation(path: str, method: str, operation: Schema) -> Iterator[str]:
+    yield from (f"({_label(operation)})=", "", f"## {operation['summary']}", "")
+    yield from ("```text", f"{method.upper()} {path}", "```", "")
     if description := operation.get("description"):
         yield from (description, "")
     yield from _parameters([each for each in operation.get("parameters", ()) if each["in"] != "path"])
@@ -44,7 +99,8 @@ def _operation(method: str, path: str, operation: Schema) -> Iterator[str]:
     if body:
         (content,) = body["content"].values()
         optional = "" if body.get("required") else " (optional)"
-        yield from (f"Request body{optional}: {_type(content['schema'])}", "", *_examples(content))
+        yield from (f"Request body{optional}: {_type(content['schema'])}", "")
+    yield from samples(sample_of(openapi_document(), path, method))
     for status, answer in operation["responses"].items():
         if int(status) < PROBLEM_FROM:
             yield from _answer(status, answer)
@@ -66,12 +122,8 @@ def _answer(status: str, answer: Schema) -> Iterator[str]:
     schema = f": {_type(contents[0]['schema'])}" if contents else ", without a body"
     yield from (f"Response: status {status}{schema}", "")
     if contents:
-        yield from _examples(contents[0])
-
-
-def _examples(content: Schema) -> Iterator[str]:
-    for example in content.get("examples", {}).values():
-        yield from ("```json", json.dumps(example["value"], indent=2, ensure_ascii=False), "```", "")
+        for example in contents[0].get("examples", {}).values():
+            yield from ("```json", json.dumps(example["value"], indent=2, ensure_ascii=False), "```", "")
 
 
 def _errors(found: Schema) -> Iterator[str]:
@@ -88,14 +140,39 @@ def _errors(found: Schema) -> Iterator[str]:
     yield ""
 
 
-def _schemas(schemas: Mapping[str, Schema]) -> Iterator[str]:
-    """Yield a section for each schema of the API itself; those of event types are on a page of their own."""
+def _named_schemas() -> dict[str, Schema]:
+    """Return the schemas with a section: not those of event types, pages and values, which other places describe."""
     events = {event_type.name for event_type in (*public_event_types(), *INTERNAL_EVENT_TYPES)}
-    yield from ("## Schemas", "")
-    for name, schema in schemas.items():
-        if name in events or any(name.startswith(f"{event}.") for event in events):
+    return {
+        name: schema
+        for name, schema in openapi_document()["components"]["schemas"].items()
+        if "enum" not in schema
+        and not name.startswith("Paginated")
+        and not any(name == event or name.startswith(f"{event}.") for event in events)
+    }
+
+
+@cache
+def _of_responses() -> frozenset[str]:
+    """Return the names of the schemas that a response can contain."""
+    schemas = openapi_document()["components"]["schemas"]
+    found: set[str] = set()
+    left = {name for _, _, operation in operations() for name in _references(operation["responses"])}
+    while left:
+        found |= left
+        left = {each for name in left for each in _references(schemas[name])} - found
+    return frozenset(found)
+
+
+def _references(part: Schema) -> set[str]:
+    return set(re.findall(r'"#/components/schemas/([^"]+)"', json.dumps(part)))
+
+
+def _schemas(names: AbstractSet[str]) -> Iterator[str]:
+    for name, schema in _named_schemas().items():
+        if name not in names:
             continue
-        yield from (f"(schema-{name.lower()})=", "", f"### {name}", "")
+        yield from (f"(schema-{name.lower()})=", "", f"## {name}", "")
         if description := schema.get("description"):
             yield from (" ".join(description.split()), "")
         yield from _fields(schema)
@@ -114,7 +191,7 @@ def _fields(schema: Schema) -> Iterator[str]:
 
 def _type(schema: Schema) -> str:
     if reference := schema.get("$ref"):
-        return _link(reference.rpartition("/")[2])
+        return _reference(reference.rpartition("/")[2])
     for word in ("oneOf", "anyOf", "allOf"):
         if word in schema:
             return " or ".join(dict.fromkeys(_type(choice) for choice in schema[word]))
@@ -127,6 +204,15 @@ def _type(schema: Schema) -> str:
     kind = schema.get("type", "any")
     kinds = kind if isinstance(kind, str) else " or ".join(kind)
     return f"{kinds} ({schema['format']})" if "format" in schema else kinds
+
+
+def _reference(name: str) -> str:
+    schema = openapi_document()["components"]["schemas"][name]
+    if "enum" in schema:
+        return _type(schema)
+    if name.startswith("Paginated"):
+        return f"a [page](../api.md#lists) of {_type(schema['properties']['results']['items'])}"
+    return _link(name)
 
 
 def _link(name: str) -> str:

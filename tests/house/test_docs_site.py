@@ -16,6 +16,7 @@ import pytest
 from django.dispatch import Signal
 
 from docs.rendering import MARK, RENDERERS
+from docs.rendering.rest_api import operations
 from tests.docs.pages import DOCS, blocks
 from tests.support.once import made_once
 from webhooks_app import signals
@@ -107,6 +108,21 @@ def test_each_generated_part_is_on_one_page() -> None:
     marks = [mark for path in DOCS.rglob("*.md") for mark in MARK.findall(path.read_text())]
 
     assert sorted(marks) == sorted(RENDERERS)
+
+
+def test_each_operation_of_the_rest_api_has_an_example_in_three_languages(site: Path) -> None:
+    button = re.compile(r'<input type="radio" name="([\w-]+)" id="([\w-]+)"( checked)?><label for="\2">(\w+)</label>')
+    pages = [button.findall(page.read_text()) for page in site.glob("reference/rest-api-*.html")]
+
+    groups = [found[start : start + 3] for found in pages for start in range(0, len(found), 3)]
+    assert len(groups) == len(list(operations()))
+    for group in groups:
+        assert len({name for name, *_ in group}) == 1
+        assert [(label, checked) for *_, checked, label in group] == [
+            ("curl", " checked"),
+            ("Python", ""),
+            ("JavaScript", ""),
+        ]
 
 
 def test_no_page_loads_anything_from_the_network(site: Path) -> None:
