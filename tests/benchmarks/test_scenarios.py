@@ -18,7 +18,7 @@ from benchmarks import command, record, report, rows, scenario
 from benchmarks.progress import Progress
 from benchmarks.receivers import Receiver
 from benchmarks.scenario import BaseScenario, Figures, Variant, at_least, at_most
-from benchmarks.scenarios import structure
+from benchmarks.scenarios import readers, structure
 from tests.support.missing import skip_without
 from tests.support.rows import emit_one, make_webhook
 from tests.support.servers.process import ServerMissingError, program
@@ -209,6 +209,15 @@ def test_everything_missed_is_recovered_although_workers_are_killed() -> None:
 
 
 @pytest.mark.timeout(180)
+def test_the_reader_of_the_app_reads_each_unusual_answer() -> None:
+    scenario = readers.Readers()
+
+    figures = scenario.measure(argparse.Namespace(answers=10), scenario.variants[0], Progress("readers"))
+
+    assert figures["ours_unusual_read"] == len(readers.UNUSUAL)
+    assert figures["ours_ms_per_1000"] > 0
+
+
 def test_the_structure_of_the_package_is_counted() -> None:
     answer = _run("structure --json --database sqlite")
 
