@@ -136,6 +136,12 @@ def test_every_schema_is_complete(document, capfd):
     assert capfd.readouterr() == ("", "")
 
 
+def test_no_description_is_one_for_readers_of_the_code(document):
+    described = [schema.get("description", "") for schema in document["components"]["schemas"].values()]
+
+    assert [text for text in described if "``" in text] == []
+
+
 def test_every_operation_has_a_unique_name_and_summary(document):
     found = list(operations(document))
 

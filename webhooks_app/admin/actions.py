@@ -16,7 +16,7 @@ from django.contrib.admin.utils import quote, unquote
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.forms import Form
-from django.http import Http404, HttpRequest, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
 from django.urls import URLPattern
@@ -172,9 +172,7 @@ class ActingAdmin(AuditedAdmin):
         )
 
     def _act(self, request: HttpRequest, object_id: str, action: str) -> HttpResponseBase | None:
-        item = self.get_object(request, unquote(object_id))
-        if item is None:
-            raise Http404
+        item = self.find(request, object_id)
         if not self.may_run(request, action, item):
             raise AccessDeniedError(self.reason_of_refusal(request, item))
         rows = self.get_queryset(request).filter(pk=item.pk)

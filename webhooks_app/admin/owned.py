@@ -155,6 +155,10 @@ class OwnedAdmin(BaseAdmin):
         """Return a row for a part of its page. Raise PermissionDenied, or Http404 if the user may not see it."""
         if not self.has_view_permission(request):
             raise PermissionDenied
+        return self.find(request, object_id)
+
+    def find(self, request: HttpRequest, object_id: str) -> Any:
+        """Return the row with this quoted key. Raise Http404 if the user may not see it."""
         item = self.get_object(request, unquote(object_id))
         if item is None:
             raise Http404

@@ -8,10 +8,9 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin
-from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db.models import QuerySet
-from django.http import Http404, HttpRequest
+from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
 from django.urls import NoReverseMatch, URLPattern, reverse
@@ -81,9 +80,7 @@ class PortalLinks(ShowingSecrets):
     def link_view(self, request: HttpRequest, object_id: str, token: str) -> TemplateResponse:
         """Show a link, or a note that it was already shown. The token is valid only in the same session."""
         hide_values(request)
-        webhook = self.get_object(request, unquote(object_id))
-        if webhook is None:
-            raise Http404
+        webhook = self.find(request, object_id)
         if not self.has_link_permission(request, webhook):
             raise PermissionDenied
         title = gettext("Link to the pages of %(owner)s") % {"owner": owners().label(webhook.owner)}

@@ -1,7 +1,5 @@
 """Deliveries: the log, and redelivery."""
 
-# Actions receive the request, and the identifier of an object, even if they do not use them.
-
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -74,7 +72,7 @@ class DeliveryListSerializer(serializers.ListSerializer[Any]):
 
 
 class DeliverySerializer(serializers.Serializer[Delivery]):
-    """A delivery, without the facts that its owner must not learn."""
+    """A delivery, as its owner may see it."""
 
     class Meta:
         list_serializer_class = DeliveryListSerializer

@@ -220,6 +220,9 @@ class BodySchema(OpenApiSerializerExtension):
 
     def map_serializer(self, auto_schema: Any, direction: Any) -> dict[str, Any]:
         schema = auto_schema._map_serializer(self.target, direction, bypass_extensions=True)  # noqa: SLF001 - as in its documentation
+        # Without a docstring, drf-spectacular takes that of the base class, which is for readers of the code.
+        if type(self.target).__doc__ is None:
+            schema.pop("description", None)
         return {**schema, "additionalProperties": False}
 
 

@@ -1,7 +1,5 @@
 """Replays of events to a webhook."""
 
-# Actions receive the request, and the identifier of an object, even if they do not use them.
-
 from __future__ import annotations
 
 from typing import Any, ClassVar

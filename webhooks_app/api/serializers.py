@@ -59,7 +59,7 @@ class PublicKeySerializer(serializers.Serializer[Any]):
 
 
 class HealthSerializer(serializers.Serializer[Any]):
-    """The health of a webhook, which a list has read for all of its webhooks."""
+    """The health of a webhook."""
 
     state = KnownField(
         choices=Standing.choices, source="standing", help_text="What the receiver does now, by its requests."

@@ -1,7 +1,5 @@
 """View sets of webhooks, events and event types; deliveries and replays have their own modules."""
 
-# Actions receive the request, and the identifier of an object, even if they do not use them.
-
 from __future__ import annotations
 
 from datetime import timedelta

@@ -253,7 +253,7 @@ class ChoiceFields(forms.Form):
         saved = list(self.instance.signatures)
         return without_reordering(self.cleaned_data["signatures"] or saved, saved)
 
-    def check_removed_signatures(self) -> None:
+    def _check_removed_signatures(self) -> None:
         """Refuse to drop a signature that receivers may verify, unless the user confirms it."""
         chosen = self.cleaned_data.get("signatures")
         if chosen is None or self.instance._state.adding or self.cleaned_data.get("removes_signatures"):
@@ -284,6 +284,7 @@ class ChoiceFields(forms.Form):
         cleaned = super().clean()
         for name in KEPT_IF_EMPTY & self.cleaned_data.keys():
             self.cleaned_data[name] = self.cleaned_data[name] or getattr(self.instance, name)
+        self._check_removed_signatures()
         return cleaned
 
     def clean_headers(self) -> dict[str, str]:

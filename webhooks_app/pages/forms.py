@@ -194,11 +194,6 @@ class WebhookOptions(UrlForm, ChoiceFields, RefusableForm):
     def clean_event_types(self) -> list[str]:
         return without_reordering(self.cleaned_data["event_types"], list(self.instance.event_types))
 
-    def clean(self) -> dict[str, Any] | None:
-        cleaned = super().clean()
-        self.check_removed_signatures()
-        return cleaned
-
     @property
     def changes(self) -> dict[str, Any]:
         """The values of the changed fields as arguments of ``update_webhook``."""
