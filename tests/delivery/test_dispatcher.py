@@ -141,6 +141,26 @@ def test_a_dispatcher_ended_during_its_turn_remains_ended(dispatcher):
     assert dispatcher.is_over
 
 
+def test_a_look_just_before_a_slot_is_free_is_followed_by_another(alice, clock, dispatcher, monkeypatch):
+    make_webhook(alice, max_in_flight=1)
+    for _ in range(2):
+        emit_one(alice)
+    dispatcher.turn(never)
+    dispatcher.put([success(claim, clock) for claim in dispatcher.take()])
+    slots = dispatcher.claimer.slots
+    give_back = slots.give_back
+
+    def look_and_give_back(claims):
+        dispatcher.claim_turn(never)
+        give_back(claims)
+
+    monkeypatch.setattr(slots, "give_back", look_and_give_back)
+    dispatcher.record_turn()
+
+    assert dispatcher.seconds_to_claim() == 0
+    assert not dispatcher.has_claims
+
+
 def test_a_stopped_dispatcher_gives_up_waiting_for_results(results, dispatcher, clock, caplog):
     dispatcher.stop()
     clock.advance(settings.TIMEOUT_SECONDS + STOP_GRACE_SECONDS)

@@ -9,6 +9,8 @@ import pytest
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.delivery.sending import finish, request_for
 from webhooks_app.models import QueueEntry, Webhook
+from webhooks_app.operations.actors import PROJECT
+from webhooks_app.operations.registration import update_webhook
 from webhooks_app.transport import Exchange, Response
 
 from ..support.queues import LookingQueue
@@ -39,6 +41,15 @@ def test_a_webhook_can_have_a_lower_limit_of_its_own(alice, make_queue):
         emit_one(alice)
 
     assert len(make_queue().claim(100)) == 2
+
+
+def test_the_handshake_of_a_new_url_takes_one_place_of_the_limit(alice, make_queue):
+    webhook = make_webhook(alice, max_in_flight=2)
+    update_webhook(webhook, url="https://new.example.com/hook", actor=PROJECT)
+    for _ in range(2):
+        emit_one(alice)
+
+    assert [claim.kind for claim in make_queue().claim(100)] == ["verification", "event"]
 
 
 @pytest.mark.only_on("sqlite", "postgresql")

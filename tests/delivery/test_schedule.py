@@ -112,6 +112,17 @@ def test_a_named_webhook_that_the_last_claim_served_needs_no_early_look(new):
     assert pause(looked(schedule)) == pytest.approx(0.25, abs=0.002)
 
 
+def test_a_claim_from_named_webhooks_keeps_what_the_last_look_left(new):
+    schedule = looked(new._replace(is_listening=True), left=True).named(START, ["wh_1"])
+    schedule = looked(schedule, claims=SOMETHING)
+    assert pause(schedule) == pytest.approx(0.05, abs=0.002)
+
+    look = next_look(schedule.recorded(START))
+
+    assert look is not None
+    assert not look.named
+
+
 @pytest.mark.parametrize(
     ("left", "seconds"), [pytest.param(False, 0.25, id="complete"), pytest.param(True, 0.05, id="incomplete")]
 )

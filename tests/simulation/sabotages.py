@@ -49,8 +49,8 @@ TABLE = (
     ("new-owners-count-twice", "delivery/slots.py", "further_free -= number - new_owners", "further_free -= number"),
     ("own-claims-do-not-count", "delivery/slots.py", "(webhook_id, webhook.held,", "(webhook_id, 0,"),
     # Claims
-    ("limits-are-ignored", "delivery/claim.py", "min(share, self.max_in_flight - in_flight, ", "min(share, "),
-    ("rates-are-ignored", "delivery/claim.py", "share if self.limit is None else", "share if True else"),
+    ("limits-are-ignored", "delivery/claim.py", "min(ask.room, self.most(ask) - in_flight, ", "min(ask.room, "),
+    ("rates-are-ignored", "delivery/claim.py", "ask.room if self.limit is None else", "ask.room if True else"),
     ("paused-webhooks-claim", "delivery/claim.py", "(self.paused_at is None or self.is_changing_url):", "True:"),
     (
         "handshakes-to-the-old-url",

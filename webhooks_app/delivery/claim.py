@@ -120,7 +120,7 @@ class Lane:
     deleted_at: datetime | None
     paused_at: datetime | None
     max_in_flight: int | None
-    """The maximum number of claims over all workers."""
+    """The webhook's own limit, see ``most``."""
     rate_limit: float | None
     order: str = Order.NONE
     pending_url: str = ""
@@ -158,12 +158,16 @@ class Lane:
     def withholds_notices(self, now: datetime) -> bool:
         return self.limit is not None and self.limit.withholds_notices(now)
 
-    def room(self, share: int, in_flight: int, now: datetime) -> int:
-        """Return the number of deliveries to claim, at most ``share``."""
-        if self.max_in_flight is None or not (self.paused_at is None or self.is_changing_url):
+    def most(self, ask: ClaimRequest) -> int:
+        """Return the maximum number of claims over all workers."""
+        return 1 if ask.is_unknown else self.max_in_flight or ask.cap
+
+    def room(self, ask: ClaimRequest, in_flight: int, now: datetime) -> int:
+        """Return the number of deliveries to claim, at most ``ask.room``."""
+        if not (self.paused_at is None or self.is_changing_url):
             return 0
-        allowance = share if self.limit is None else self.limit.allowance(now)
-        return max(0, min(share, self.max_in_flight - in_flight, allowance))
+        allowance = ask.room if self.limit is None else self.limit.allowance(now)
+        return max(0, min(ask.room, self.most(ask) - in_flight, allowance))
 
     @property
     def limit(self) -> RateLimit | None:

@@ -247,6 +247,7 @@ class Claimer:
         # Before the slots are free, because a stopping worker ends with the last one.
         self.tell(partial(Schedule.recorded, retries=retries, freed=freed) if retries or freed else Schedule.recorded)
         self.slots.give_back([item.claim for item in finished])
+        self.tell(Schedule.recorded)  # again, because a look in between has not found them free
         self.changed.set()
 
     def _time(self) -> Now:

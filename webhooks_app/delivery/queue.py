@@ -272,17 +272,18 @@ class Queue:
         look: Look,
     ) -> Found:
         """Return the claims, and the limits that were reached. ``new`` is the number of new claims by webhook."""
-        now, cap = look.now.at, self._slots.cap
+        now = look.now.at
         left = len(claimed.lanes) < len(asks)  # another worker holds some
         asked = {ask.webhook_id: ask for ask in asks}
         paced: dict[str, datetime] = {}
         for lane in claimed.lanes:
             number = new.get(lane.webhook_id, 0)
-            ask, most = asked[lane.webhook_id], lane.max_in_flight or cap
+            ask = asked[lane.webhook_id]
+            most = lane.most(ask)
             # Results recorded during the claim have freed slots that it did not use.
             left |= number >= ask.room or ask.own + number >= most
             # Requests of other workers count towards a low limit too.
-            left |= bool(look.named) and most < cap and not number
+            left |= bool(look.named) and most < self._slots.cap and not number
             if lane.limit and (not lane.limit.allowance(now) or (lane.withholds_notices(now) and not number)):
                 paced[lane.webhook_id] = now + _paced_for(lane, now)
         lost = [claim for claim in claims if claim.lost_since is not None]

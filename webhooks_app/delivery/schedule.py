@@ -271,14 +271,17 @@ class Schedule(NamedTuple):
         paced: Mapping[str, datetime] = self.paced
         if paced or found.paced:
             paced = {**self._paced(look.now), **found.paced}
+        left = found.left
         changes = self
         if found.unreadable:
             changes = changes.skipping(look.now, found.unreadable)
         if found.may_be_unacknowledged:
             changes = changes.doubting(now, look)
         if look.named:
-            # The deliveries of a notification may have been claimed before it arrived.
-            is_complete = not found.left and not look.named.keys() - served - set(self.served)
+            # Whatever these webhooks had, what the last search left waits for a slot. And the deliveries of a
+            # notification may have been claimed before it arrived.
+            left = left or self.left
+            is_complete = not left and not look.named.keys() - served - set(self.served)
             next_look_at = min(self.next_look_at, now.monotonic + _next_look(is_complete=is_complete))
             changes = changes._replace(names=NO_NAMES, next_look_at=next_look_at)
         else:
@@ -287,7 +290,7 @@ class Schedule(NamedTuple):
         moments = [*paced.values(), *found.moments]
         if found.slow_again_at is not None:
             moments.append(look.now.later(found.slow_again_at).at)
-        changes = changes._replace(paced=paced, served=served, left=found.left)
+        changes = changes._replace(paced=paced, served=served, left=left)
         if found.has_cancelled:
             changes = changes._replace(publish_at=min(self.publish_at, now.monotonic + PUBLISH_AFTER_SECONDS))
         return changes.expecting(now, [min(moments)]) if moments else changes

@@ -53,7 +53,8 @@ lane AS (
 ),
 -- The first due entries of each webhook without an order, by the clock of the worker or of the database, in case the
 -- worker's clock lags. Each of the two searches reads an index of its own: one the probes, which are all that is sent to
--- an unverified URL and come before the deliveries to the URL that a pending one replaces, the other all entries.
+-- an unverified URL and come before the deliveries to the URL that a pending one replaces, the other all entries. Both
+-- count towards the room, so that none may be found twice.
 due AS MATERIALIZED (
     SELECT due.row, due.is_lost
     FROM (
@@ -80,7 +81,7 @@ due AS MATERIALIZED (
         UNION ALL
         (
             SELECT ctid AS row, claimed_at IS NOT NULL AS is_lost FROM $entries
-            WHERE lane.has_all_kinds AND $is_due
+            WHERE lane.has_all_kinds AND NOT (lane.is_changing_url AND $is_probe) AND $is_due
             ORDER BY due_at
             LIMIT GREATEST(0, lane.room)
         )

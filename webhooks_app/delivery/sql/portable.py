@@ -235,12 +235,11 @@ class PortableSql(ResultsSql):
             lane = Lane(**dict(zip(LANE_NAMES, values, strict=True)), worker=terms.worker, claimed_at=terms.now)
             lane.keys = keys.get(lane.webhook_id, ())
             lane.next_slot_at = row.next_slot_at
-            lane.max_in_flight = 1 if ask.is_unknown else lane.max_in_flight or ask.cap
             in_flight = ask.own + row.claims_of_others(terms.worker, terms.now)
             if ask.lost_only:
                 found.append(LockedLane(lane, row, ask.room, (), lost_only=True))
             else:
-                room = lane.room(ask.room, in_flight, terms.now)
+                room = lane.room(ask, in_flight, terms.now)
                 found.append(LockedLane(lane, row, room, lane.kinds(terms.now), ask.due_from))
         return found
 
