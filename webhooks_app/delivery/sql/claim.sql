@@ -123,13 +123,13 @@ counted AS (
     RETURNING saved.webhook_id, saved.next_slot_at
 )
 -- One result with rows of three kinds: the claims, their events, and all locked lanes.
-SELECT 'claim', $public_delivery_id, $public_webhook_id, $public_event_id, kind, retry_policy, attempt, max_attempts,
-    lost_since, expires_at, is_ordered
+SELECT 'claim', $public_delivery_id, $public_webhook_id, $public_event_id, kind, attempt, max_attempts, lost_since,
+    expires_at, retry_policy, is_ordered
 FROM claimed
 UNION ALL
-SELECT 'event', $public_id, NULL, NULL, type, body, NULL, NULL, NULL, NULL, NULL
+SELECT 'event', $public_id, NULL, NULL, type, NULL, NULL, NULL, NULL, body, NULL
 FROM $events WHERE id = ANY (ARRAY(SELECT DISTINCT event_id FROM claimed))
 UNION ALL
-SELECT 'lane', NULL, NULL, NULL, NULL, (to_jsonb(lane) - '{held}'::text[])::text, NULL, NULL,
-    COALESCE(counted.next_slot_at, lane.next_slot_at), NULL, NULL
+SELECT 'lane', NULL, NULL, NULL, NULL, NULL, NULL, COALESCE(counted.next_slot_at, lane.next_slot_at), NULL,
+    (to_jsonb(lane) - '{held}'::text[])::text, NULL
 FROM lane LEFT JOIN counted ON counted.webhook_id = lane.id

@@ -9,6 +9,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import cached_property
 from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
@@ -42,9 +43,11 @@ from ..claim import (
     Lane,
 )
 from ..signing import LaneKey
-from .results import LANE_COLUMNS, MAX_PARAMS, ResultsSql, lanes_of
+from .results import LANE_COLUMNS, MAX_PARAMS, ResultsSql, lanes_of, statement
 
 NO_WEBHOOK_ID = "wh_" + "0" * 32
+
+DUE_TYPES = {"after": "uuid", "now": "timestamptz", "lanes": "integer"}
 
 STOPPING_STATUSES = ", ".join(f"'{status}'" for status in STOPPING)
 
@@ -127,42 +130,10 @@ class PortableSql(ResultsSql):
     def due_webhooks(self, now: datetime, *, after: str | None) -> list[DueWebhook]:
         """Return a page of webhooks with pending deliveries, in the order of their ids, after the id ``after``.
 
-        A page of fewer than ``MAX_LANES`` is the last. Only the first index entries of each webhook are read, by a
-        recursive query, because no database turns ``SELECT DISTINCT`` into such a loose index scan. Deliveries in
-        flight come first in the index, and their number is limited for each webhook. Of a webhook that is not active,
-        only the kinds are read that can be sent, one by one, because MariaDB would read the others too.
+        A page of fewer than ``MAX_LANES`` is the last.
         """
-        following = f"SELECT webhook_id FROM {self.entries} WHERE webhook_id > {{}} ORDER BY webhook_id LIMIT 1"
-        first = f"""
-            SELECT {self.readable_time("due_at")} FROM {self.entries} {{}}
-            WHERE webhook_id = found.webhook_id AND due_at IS NOT NULL
-                AND (claimed_at IS NULL OR leased_until <= %(now)s) {{}}
-            ORDER BY due_at LIMIT 1"""
-        columns = [f"CASE WHEN webhook.paused_at IS NULL AND {IS_ACTIVE} THEN ({first.format('', '')}) END"]
-        for kind, statuses in PROBED.items():
-            unpaused = "webhook.paused_at IS NULL AND webhook.deleted_at IS NULL"
-            is_sent = f"{unpaused} AND webhook.status IN ({', '.join(map(repr, statuses))})"
-            if kind == Delivery.Kind.VERIFICATION:
-                is_sent = f"{is_sent} OR {IS_CHANGING_URL}"
-            probe = first.format(self.probes_hint, f"AND {IS_PROBE} AND kind = '{kind}'")
-            columns.append(f"CASE WHEN {is_sent} THEN ({probe}) END")
-        sql = f"""
-            WITH RECURSIVE found (webhook_id, number) AS (
-                SELECT ({following.format("%(after)s")}), 1
-                UNION ALL
-                SELECT ({following.format("found.webhook_id")}), number + 1
-                FROM found WHERE found.webhook_id IS NOT NULL AND number < {MAX_LANES}
-            )
-            SELECT {self.public_id("wh", "found.webhook_id")}, webhook.owner_id, lane.webhook_id IS NOT NULL,
-                lane.is_fast, webhook.paused_at IS NULL AND {IS_ACTIVE},
-                webhook.deleted_at IS NOT NULL OR webhook.status IN ({STOPPING_STATUSES}),
-                {", ".join(columns)}
-            FROM found
-            JOIN {self.webhooks} AS webhook ON webhook.id = found.webhook_id
-            LEFT JOIN {self.lanes} AS lane ON lane.webhook_id = found.webhook_id
-            WHERE found.webhook_id IS NOT NULL"""
-        values = {"after": self.write_id(after or NO_WEBHOOK_ID), "now": self.write_time(now)}
-        rows = self.fetch_prepared(sql, {"after": "uuid", "now": "timestamptz"}, values)
+        values = {"after": self.write_id(after or NO_WEBHOOK_ID), "now": self.write_time(now), "lanes": MAX_LANES}
+        rows = self.fetch_prepared(self._looking, DUE_TYPES, values)
         return [
             DueWebhook(
                 self.read_id("wh", pk),
@@ -175,6 +146,30 @@ class PortableSql(ResultsSql):
             )
             for pk, owner_id, has_lane, is_fast, is_active, is_stopped, *due_at in rows
         ]
+
+    @cached_property
+    def _looking(self) -> str:
+        first = f"""
+            SELECT {self.readable_time("due_at")} FROM {self.entries} {{}}
+            WHERE webhook_id = found.webhook_id AND due_at IS NOT NULL
+                AND (claimed_at IS NULL OR leased_until <= %(now)s) {{}}
+            ORDER BY due_at LIMIT 1"""
+        probes = []
+        for kind, statuses in PROBED.items():
+            unpaused = "webhook.paused_at IS NULL AND webhook.deleted_at IS NULL"
+            is_sent = f"{unpaused} AND webhook.status IN ({', '.join(map(repr, statuses))})"
+            if kind == Delivery.Kind.VERIFICATION:
+                is_sent = f"{is_sent} OR {IS_CHANGING_URL}"
+            probe = first.format(self.probes_hint, f"AND {IS_PROBE} AND kind = '{kind}'")
+            probes.append(f"CASE WHEN {is_sent} THEN ({probe}) END")
+        return statement("due").substitute(
+            self.tables,
+            webhook_id=self.public_id("wh", "found.webhook_id"),
+            is_active=IS_ACTIVE,
+            stopping=STOPPING_STATUSES,
+            first=first.format("", ""),
+            first_probes=", ".join(probes),
+        )
 
     def lost_claims(self, webhook_ids: Sequence[str], now: datetime) -> dict[str, int]:
         """Return the number of lost claims by webhook, for at most ``MAX_LANES`` webhooks. Zeros are omitted.

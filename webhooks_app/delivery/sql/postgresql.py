@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import io
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property, lru_cache
-from pathlib import Path
-from string import Template
 from typing import Any
 
 from ...database.dialects import dialect_of
 from ...database.sql import prepared
-from ...models import Event, QueueEntry, Webhook
+from ...models import QueueEntry, Webhook
 from ...models.hold import KINDS_BY_STATUS
 from ...models.limits import BURST, LONG_AGO, MAX_RATE, MIN_RATE
 from ...models.webhook import Order
@@ -22,7 +19,7 @@ from ..claim import FIRST_ENTRIES, HANDSHAKE, WEBHOOK_FIELDS, Claim, Claimed, Cl
 from ..outcome import AttemptLog, Headers
 from ..signing import LaneKey
 from .portable import IS_CHANGING_URL, IS_PROBE, MISSING, NO_EVENT, PortableSql
-from .results import json_of, json_of_timings, message_of
+from .results import json_of, json_of_timings, message_of, statement
 
 CLAIM_TYPES = {
     "asks": "jsonb",
@@ -43,8 +40,6 @@ SAVE_TYPES = {
     "next_attempts": "timestamptz[]",
     "now": "timestamptz",
 }
-CLAIM = Template(re.sub(r"(?m)^ *--.*\n", "", Path(__file__).with_name("claim.sql").read_text(encoding="utf-8")))
-"""Without comments, which the server would store with the statement and write to its logs."""
 ACTIVE = Webhook.Status.ACTIVE.value
 
 FIRST_TIME, LAST_TIME = "timestamptz '0001-01-02 00:00Z'", "timestamptz '9999-12-30 00:00Z'"
@@ -98,55 +93,26 @@ class PostgresqlSql(PortableSql):
             "lost_again_at": terms.lost_again_at,
         }
         rows = self.fetch_prepared(self._claiming, CLAIM_TYPES, values)
-        lanes: dict[str, Lane] = {}
         events = dict(NO_EVENT)
-        for kind_of_row, event_id, _, _, event_type, text, _, _, next_slot_at, _, _ in rows:
-            if kind_of_row == "event":
-                events[event_id] = event_type, text.encode()
-            elif kind_of_row == "lane":
-                lane = _lane(json.loads(text), terms, next_slot_at)
-                lanes[lane.webhook_id] = lane
+        events.update((row[1], (row[4], row[9].encode())) for row in rows if row[0] == "event")
+        found = [_lane(json.loads(row[9]), terms, row[7]) for row in rows if row[0] == "lane"]
+        lanes = {lane.webhook_id: lane for lane in found}
         claims = [
-            Claim(
-                delivery_id,
-                webhook_id,
-                event_id,
-                kind,
-                number,
-                max_attempts,
-                lost_since,
-                expires_at,
-                retry_policy,
-                is_ordered,
-                lanes[webhook_id].for_handshake() if kind == HANDSHAKE else lanes[webhook_id],
-                *events.get(event_id, MISSING),
+            Claim(  # type: ignore[call-arg] # the row has the other fields, in their order
+                *row[1:],
+                lanes[row[2]].for_handshake() if row[4] == HANDSHAKE else lanes[row[2]],
+                *events.get(row[3], MISSING),
             )
-            for (
-                kind_of_row,
-                delivery_id,
-                webhook_id,
-                event_id,
-                kind,
-                retry_policy,
-                number,
-                max_attempts,
-                lost_since,
-                expires_at,
-                is_ordered,
-            ) in rows
-            if kind_of_row == "claim"
+            for row in rows
+            if row[0] == "claim"
         ]
-        return Claimed([*lanes.values()], claims)
+        return Claimed(found, claims)
 
     @cached_property
     def _claiming(self) -> str:
         is_lost = "(%(lost_again_at)s::timestamptz IS NOT NULL AND leased_until <= %(now)s)"
-        return CLAIM.substitute(
-            entries=self.entries,
-            lanes=self.lanes,
-            webhooks=self.webhooks,
-            keys=self.keys,
-            events=self.quote(Event._meta.db_table),
+        return statement("claim").substitute(
+            self.tables,
             webhook_fields=", ".join(f"webhook.{self.quote(name)}" for name in WEBHOOK_FIELDS if name != "rate_limit"),
             kinds_by_status=" ".join(
                 f"WHEN '{status}' THEN '{_array(kinds)}'" for status, kinds in KINDS_BY_STATUS.items()
@@ -192,21 +158,7 @@ class PostgresqlSql(PortableSql):
 
     @cached_property
     def _publishing(self) -> str:
-        return f"""
-            UPDATE {self.lanes} AS saved
-            SET in_flight = CASE WHEN jsonb_typeof(saved.in_flight) <> 'object' THEN '{{}}'
-                WHEN claims.number = 0 THEN saved.in_flight - %(worker)s
-                ELSE saved.in_flight || jsonb_build_object(%(worker)s, jsonb_build_array(claims.number, %(until)s)) END,
-                is_fast = COALESCE(claims.is_fast, saved.is_fast)
-            FROM (
-                SELECT lane.webhook_id, (claims.value ->> 1)::integer AS number,
-                    (claims.value ->> 2)::boolean AS is_fast
-                FROM jsonb_array_elements(%(claims)s::jsonb) AS claims (value)
-                JOIN {self.lanes} AS lane ON lane.webhook_id = (claims.value ->> 0)::uuid
-                ORDER BY lane.webhook_id
-                FOR NO KEY UPDATE OF lane
-            ) AS claims
-            WHERE saved.webhook_id = claims.webhook_id"""
+        return statement("publish").substitute(self.tables)
 
     def save(self, finished: Sequence[Finished], now: datetime) -> set[tuple[str, int]]:
         claims = [item.claim for item in finished]
@@ -229,35 +181,8 @@ class PostgresqlSql(PortableSql):
 
     @cached_property
     def _saving(self) -> str:
-        return f"""
-            WITH step AS (
-                SELECT *
-                FROM unnest(
-                    %(ids)s::uuid[], %(numbers)s::smallint[], %(workers)s::bigint[], %(states)s::text[],
-                    %(results)s::text[], %(masked)s::boolean[], %(next_attempts)s::timestamptz[]
-                ) AS step (id, number, worker, state, result, is_masked, next_attempt_at)
-            ),
-            ended AS (
-                DELETE FROM {self.entries} AS entry USING step
-                WHERE entry.delivery_id = step.id AND entry.attempt = step.number AND entry.worker = step.worker
-                    AND entry.claimed_at IS NOT NULL AND step.next_attempt_at IS NULL
-                RETURNING step.*
-            ),
-            retried AS (
-                UPDATE {self.entries} AS entry
-                SET claimed_at = NULL, leased_until = NULL, worker = NULL, due_at = step.next_attempt_at
-                FROM step
-                WHERE entry.delivery_id = step.id AND entry.attempt = step.number AND entry.worker = step.worker
-                    AND entry.claimed_at IS NOT NULL AND step.next_attempt_at IS NOT NULL
-                RETURNING step.*
-            )
-            UPDATE {self.deliveries} AS delivery
-            SET state = valid.state, last_result = valid.result, attempt_count = valid.number,
-                is_masked = valid.is_masked,
-                finished_at = CASE WHEN valid.next_attempt_at IS NULL THEN %(now)s::timestamptz END
-            FROM (SELECT * FROM ended UNION ALL SELECT * FROM retried) AS valid
-            WHERE delivery.id = valid.id AND delivery.{self.pending}
-            RETURNING {self.public_id("dlv", "delivery.id")}, valid.number"""
+        public_id = self.public_id("dlv", "delivery.id")
+        return statement("save").substitute(self.tables, is_pending=self.pending, public_delivery_id=public_id)
 
     def fetch_prepared(self, sql: str, types: Mapping[str, str], values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         return prepared(sql, tuple(types.items())).fetch(self.connection, values)

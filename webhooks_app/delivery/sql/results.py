@@ -1,15 +1,18 @@
 """The queue's statements in SQL for every database: results of claims, and the facts that workers share.
 
-Their base converts the identifiers and times of one database. PostgreSQL replaces the most frequent statements.
+The statements for looks and claims build on it, and on its conversions of identifiers and times.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, lru_cache
 from itertools import chain
+from pathlib import Path
+from string import Template
 from typing import Any, ClassVar, TypeAlias
 
 from django.db import connections, models
@@ -19,6 +22,7 @@ from ...database.sql import CompiledValues, Slot, writing
 from ...models import (
     Delivery,
     DeliveryAttempt,
+    Event,
     QueueEntry,
     QueueLane,
     SigningKey,
@@ -45,6 +49,12 @@ LANE_COLUMNS = [field.attname for field in QueueLane._meta.concrete_fields]
 Query: TypeAlias = Callable[[str, Sequence[Slot]], "models.QuerySet[Any, Any]"]
 
 
+def statement(name: str) -> Template:
+    """Return a long statement from its file, without comments, which a server would store and write to its logs."""
+    text = Path(__file__).with_name(f"{name}.sql").read_text(encoding="utf-8")
+    return Template(re.sub(r"(?m)^ *--.*\n", "", text))
+
+
 @lru_cache(maxsize=64)
 def _compiled(query: Query, using: str, number: int) -> CompiledValues:
     """Return a query for this number of ids."""
@@ -61,17 +71,27 @@ def _locked_lanes(using: str, ids: Sequence[Slot]) -> models.QuerySet[Any, Any]:
     return rows.values_list(*LANE_COLUMNS)
 
 
-class BaseSql:
-    """Conversion of identifiers and times. Django's fields take longer than the database."""
+class ResultsSql:
+    """Statements that end claims: by results, with their attempts, retries and tallies, or because a worker is dead.
+
+    Others store the numbers of claims in lanes. Identifiers and times are converted here, because Django's fields take
+    longer than the database.
+    """
 
     def __init__(self, using: str) -> None:
         self.using = using
-        self.deliveries = self.quote(Delivery._meta.db_table)
-        self.attempts = self.quote(DeliveryAttempt._meta.db_table)
-        self.webhooks = self.quote(Webhook._meta.db_table)
-        self.entries = self.quote(QueueEntry._meta.db_table)
-        self.lanes = self.quote(QueueLane._meta.db_table)
-        self.keys = self.quote(SigningKey._meta.db_table)
+        self.tables = {
+            "deliveries": self.quote(Delivery._meta.db_table),
+            "attempts": self.quote(DeliveryAttempt._meta.db_table),
+            "webhooks": self.quote(Webhook._meta.db_table),
+            "entries": self.quote(QueueEntry._meta.db_table),
+            "lanes": self.quote(QueueLane._meta.db_table),
+            "keys": self.quote(SigningKey._meta.db_table),
+            "events": self.quote(Event._meta.db_table),
+        }
+        """The quoted names of tables for ``statement``."""
+        self.entries, self.lanes = self.tables["entries"], self.tables["lanes"]
+        self.deliveries, self.attempts = self.tables["deliveries"], self.tables["attempts"]
         self.pending = f"state = '{State.PENDING.value}'"
         self.time_zone = self.connection.timezone or UTC
 
@@ -156,13 +176,6 @@ class BaseSql:
         if ids:
             with self.connection.cursor() as cursor:
                 cursor.execute(f"{sql} WHERE {condition % ', '.join(['%s'] * len(ids))}", [*values, *ids])
-
-
-class ResultsSql(BaseSql):
-    """Statements that end claims: by results, with their attempts, retries and tallies, or because a worker is dead.
-
-    Others store the numbers of claims in lanes.
-    """
 
     def publish(self, worker: int, numbers: Mapping[str, tuple[int, bool | None]], leased_until: datetime) -> None:
         """Store this worker's number of claims, and a changed pace, by webhook for the other workers."""
