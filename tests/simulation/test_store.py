@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 
 from webhooks_app.delivery import recording
 from webhooks_app.delivery.claim import ClaimRequest, ClaimTerms, Finished
-from webhooks_app.delivery.outcome import AttemptOutcome, NextStep, Result, State, log_unsent
+from webhooks_app.delivery.outcome import AttemptLog, NextStep, Result, State
 from webhooks_app.delivery.sql import sql_for
 from webhooks_app.models import Delivery, DeliveryAttempt, Event, QueueEntry, QueueLane, Tally, Webhook, WorkerSession
 from webhooks_app.models.status import stop_reason
@@ -243,10 +243,7 @@ class SameResults(RuleBasedStateMachine):
         self._compare()
 
     def _finished(self, claim, result):
-        outcome = AttemptOutcome(result=result)
-        attempt = log_unsent(
-            delivery_id=claim.delivery_id, number=claim.number, outcome=outcome, url=claim.lane.url, started_at=self.now
-        )
+        attempt = AttemptLog(*claim.key, result.value, "", self.now, claim.lane.url)
         if result is Result.SUCCEEDED:
             step = NextStep(state=State.SUCCEEDED)
         elif claim.number >= claim.max_attempts:

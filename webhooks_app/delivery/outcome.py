@@ -138,56 +138,6 @@ class AttemptLog(NamedTuple):
         return self._replace(response_headers=(), response_body="", retry_after="")
 
 
-def log_exchange(
-    *,
-    delivery_id: str,
-    number: int,
-    outcome: AttemptOutcome,
-    exchange: Exchange,
-    started_at: datetime,
-    challenge: str = "",
-    timestamp: int | None = None,
-    signatures: str = "",
-    header_names: str = "",
-    agent: str = "",
-) -> AttemptLog:
-    """Return the log of an exchange that began at ``started_at``."""
-    request, response = exchange.request, exchange.response
-    headers, retry_after = _kept(response.headers) if response else ((), "")
-    return AttemptLog(
-        delivery_id=delivery_id,
-        number=number,
-        result=outcome.result.value,
-        message=outcome.message and _clean_message(outcome.message),
-        started_at=started_at,
-        url=request.url,
-        duration_ms=int(exchange.duration_seconds * 1000 + 0.5),
-        timestamp=timestamp,
-        signatures=signatures,
-        challenge=challenge,
-        response_status=response.status if response else None,
-        response_headers=headers,
-        response_body=_body(response.body if response else exchange.received),
-        retry_after=retry_after,
-        peer=exchange.peer,
-        timings={stage: int(seconds * 1000 + 0.5) for stage, seconds in exchange.timings.items()},
-        header_names=header_names,
-        agent=agent,
-    )
-
-
-def log_unsent(*, delivery_id: str, number: int, outcome: AttemptOutcome, url: str, started_at: datetime) -> AttemptLog:
-    """Return the log of an attempt without an exchange."""
-    return AttemptLog(
-        delivery_id=delivery_id,
-        number=number,
-        result=outcome.result.value,
-        message=outcome.message and _clean_message(outcome.message),
-        started_at=started_at,
-        url=url,
-    )
-
-
 def clean(text: str, limit: int) -> str:
     """Return text that every database can store and every page can show, cut to ``limit`` characters.
 
@@ -198,7 +148,8 @@ def clean(text: str, limit: int) -> str:
     return _CONTROL.sub("�", text[:limit])
 
 
-def _clean_message(text: str) -> str:
+def clean_message(text: str) -> str:
+    """Return the message of an outcome in a form that can be stored."""
     cleaned = clean(text, MAX_MESSAGE_LENGTH)
     return text if text == cleaned else cleaned  # a reason keeps its code
 
@@ -208,7 +159,7 @@ def _clean_line(text: str, limit: int) -> str:
 
 
 @lru_cache(maxsize=64)
-def _kept(headers: Headers) -> tuple[Headers, str]:
+def kept_headers(headers: Headers) -> tuple[Headers, str]:
     """Return the headers to store, and Retry-After. Cached, because a receiver often repeats its headers."""
     kept = tuple(
         (_clean_line(name, MAX_HEADER_LENGTH), _clean_line(value, MAX_HEADER_LENGTH))
@@ -217,5 +168,6 @@ def _kept(headers: Headers) -> tuple[Headers, str]:
     return kept, next((value[:100] for name, value in kept if name.lower() == "retry-after"), "")
 
 
-def _body(body: bytes) -> str:
+def kept_body(body: bytes) -> str:
+    """Return the part of a body to store."""
     return clean(body[:RESPONSE_KEPT].decode(errors="replace"), RESPONSE_KEPT)

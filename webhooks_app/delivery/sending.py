@@ -26,8 +26,9 @@ from .outcome import (
     AttemptLog,
     AttemptOutcome,
     Result,
-    log_exchange,
-    log_unsent,
+    clean_message,
+    kept_body,
+    kept_headers,
     next_step,
     outcome_of,
 )
@@ -93,17 +94,26 @@ def finish(exchange: Exchange, *, seen_at: datetime | None = None) -> Finished:
     and the duration, which are of different clocks. A process delayed between reading them would get a time too early.
     """
     sending: Sending = exchange.request.context
-    claim = sending.claim
+    claim, response = sending.claim, exchange.response
     outcome = outcome_of(exchange, sending.challenge, accepted=claim.lane.accepted_statuses)
-    attempt = log_exchange(
+    headers, retry_after = kept_headers(response.headers) if response else ((), "")
+    attempt = AttemptLog(
         delivery_id=claim.delivery_id,
         number=claim.number,
-        outcome=outcome,
-        exchange=exchange,
+        result=outcome.result.value,
+        message=outcome.message and clean_message(outcome.message),
         started_at=sending.started_at,
-        challenge=sending.challenge,
+        url=exchange.request.url,
+        duration_ms=int(exchange.duration_seconds * 1000 + 0.5),
         timestamp=sending.timestamp,
         signatures=sending.signatures,
+        challenge=sending.challenge,
+        response_status=response.status if response else None,
+        response_headers=headers,
+        response_body=kept_body(response.body if response else exchange.received),
+        retry_after=retry_after,
+        peer=exchange.peer,
+        timings={stage: int(seconds * 1000 + 0.5) for stage, seconds in exchange.timings.items()},
         header_names=sending.header_names,
         agent=sending.agent,
     )
@@ -137,13 +147,9 @@ def finish_unsent(claim: Claim, error: Exception, now: datetime) -> Finished:
 
 
 def _finished_unsent(claim: Claim, outcome: AttemptOutcome, now: datetime) -> Finished:
-    attempt = log_unsent(
-        delivery_id=claim.delivery_id,
-        number=claim.number,
-        outcome=outcome,
-        url=claim.lane.url,
-        started_at=claim.lost_since or now,
-    )
+    message = outcome.message and clean_message(outcome.message)
+    started_at = claim.lost_since or now
+    attempt = AttemptLog(*claim.key, outcome.result.value, message, started_at, claim.lane.url)
     return _finished(claim, attempt, outcome, now)
 
 
