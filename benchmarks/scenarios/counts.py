@@ -138,13 +138,13 @@ def _deliver_live(owners: Sequence[Any], per_second: int, counting: Counting) ->
 
     def emit(number: int) -> None:
         rows.emit_one(owners[number % len(owners)])
-        claimer.tell(partial(Schedule.named, webhook_ids=webhooks[number % len(owners)]))
+        worker.tell(partial(Schedule.named, webhook_ids=webhooks[number % len(owners)]))
 
     transport = SteadyTransport(clock, emit=emit, events=LIVE_EVENTS, per_second=per_second)
     engine = Engine(transport=transport, clock=clock)
     transport.end = engine.stop
-    claimer = engine._dispatcher.claimer  # noqa: SLF001 - in place of the database's notifications
-    claimer.tell(lambda schedule, now: schedule._replace(is_listening=True))
+    worker = engine._worker  # noqa: SLF001 - in place of the database's notifications
+    worker.tell(lambda schedule, now: schedule._replace(is_listening=True))
     with counting():
         engine.run()
     _raise_if_pending()

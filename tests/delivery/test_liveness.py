@@ -10,10 +10,10 @@ from django.db import OperationalError, connection
 
 from webhooks_app.database.dialects import dialect_of
 from webhooks_app.delivery import liveness
-from webhooks_app.delivery.dispatcher import Dispatcher
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.delivery.sending import finish, request_for
 from webhooks_app.delivery.sql import sql_for
+from webhooks_app.delivery.worker import DeliveryWorker
 from webhooks_app.models import DeliveryAttempt, QueueEntry, QueueLane, Webhook, WorkerSession
 from webhooks_app.transport import Exchange, Response
 
@@ -56,7 +56,7 @@ def limits(request):
 
 @pytest.fixture
 def new_worker(clock):
-    return lambda: Dispatcher(using="default", clock=clock, window=64)
+    return lambda: DeliveryWorker(using="default", clock=clock, window=64)
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def end_session(worker):
 
 
 def number_of(worker):
-    return worker.claimer.queue.worker
+    return worker.queue.worker
 
 
 def results():
@@ -234,14 +234,14 @@ def test_no_request_starts_without_a_recent_heartbeat(limits, first, clock):
 
 def test_a_slow_claim_can_be_sent(limits, judge, alice, clock, monkeypatch):
     emit_one(alice)
-    look = judge.claimer.queue.look
+    look = judge.queue.look
 
     def look_slowly(*args):
         found = look(*args)
         clock.advance(limits[0] + 1)
         return found
 
-    monkeypatch.setattr(judge.claimer.queue, "look", look_slowly)
+    monkeypatch.setattr(judge.queue, "look", look_slowly)
 
     run(clock, 1, judge)
 
@@ -286,7 +286,7 @@ def test_a_claim_being_recorded_as_lost_cannot_be_released(first, judge, clock):
     (claim,) = first.take()
     QueueEntry.objects.filter(pk=claim.delivery_id).update(worker=number_of(judge))
 
-    first.claimer.queue.release([claim])
+    first.queue.release([claim])
 
     assert QueueEntry.objects.get(pk=claim.delivery_id).attempt == 1
 
@@ -304,7 +304,7 @@ def test_an_engine_deletes_its_row_at_the_end(alice, clock):
 def test_a_heartbeat_is_one_update_by_the_primary_key(judge, clock, django_assert_num_queries):
     clock.advance(2)
     with django_assert_num_queries(1) as queries:
-        judge.claimer._liveness.beat()
+        judge._liveness.beat()
 
     assert queries[0]["sql"].startswith("UPDATE")
     assert not WorkerSession._meta.indexes

@@ -14,8 +14,8 @@ from django.db import connection, transaction
 from django.db.models import F
 
 from webhooks_app import emit, registry
-from webhooks_app.delivery.dispatcher import Dispatcher
 from webhooks_app.delivery.sending import finish, request_for
+from webhooks_app.delivery.worker import DeliveryWorker
 from webhooks_app.models import Delivery, QueueEntry, QueueLane, Webhook
 from webhooks_app.transport import Exchange, Response
 
@@ -214,21 +214,21 @@ def test_the_victim_of_a_deadlock_records_again_at_once(alice, webhook, clock, b
     caplog.set_level("INFO", "webhooks_app.delivery")
     make_webhook(alice)
     emit_one(alice)
-    dispatcher = Dispatcher(using="default", clock=clock, window=8)
-    dispatcher.turn(lambda _: False)
-    first, second = sorted(dispatcher.take(), key=lambda claim: claim.delivery_id)
-    dispatcher.put([answered(claim, clock, 200) for claim in (first, second)])
+    worker = DeliveryWorker(using="default", clock=clock, window=8)
+    worker.turn(lambda _: False)
+    first, second = sorted(worker.take(), key=lambda claim: claim.delivery_id)
+    worker.put([answered(claim, clock, 200) for claim in (first, second)])
 
     with transaction.atomic():
         be_no_victim()
         QueueEntry.objects.lock([second.delivery_id])
-        recording = beside(dispatcher.record_turn)
+        recording = beside(worker.record_turn)
         assert not recording.done()
         QueueEntry.objects.lock([first.delivery_id])
     recording.result(timeout=20)
 
     assert "Repeating a transaction after a deadlock." in caplog.messages
-    assert not dispatcher.outage.is_open
+    assert not worker.outage.is_open
     assert not Delivery.objects.exclude(state="succeeded").exists()
 
 

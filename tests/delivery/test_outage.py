@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from django.db import OperationalError, connection
 
-from webhooks_app.delivery.dispatcher import Dispatcher
-from webhooks_app.delivery.outage import Outage
+from webhooks_app.delivery.liveness import Outage
+from webhooks_app.delivery.worker import DeliveryWorker
 
 from ..support.rows import emit_one
 
@@ -43,25 +43,25 @@ def test_an_outage_is_reported_once_if_both_sides_fail_at_the_same_time(clock, m
         if len(reports) == 1:
             outage.began(OperationalError("gone"), "results")  # by the other thread
 
-    monkeypatch.setattr("webhooks_app.delivery.outage.logger.warning", warning)
+    monkeypatch.setattr("webhooks_app.delivery.liveness.logger.warning", warning)
     outage.began(OperationalError("gone"), "claims")
 
     assert len(reports) == 1
 
 
 def test_a_wake_up_during_a_lost_connection_is_not_forgotten(clock, monkeypatch):
-    dispatcher = Dispatcher(using="default", clock=clock, window=8)
-    dispatcher.turn(lambda _: False)
-    dispatcher.wake()
+    worker = DeliveryWorker(using="default", clock=clock, window=8)
+    worker.turn(lambda _: False)
+    worker.wake()
     with monkeypatch.context() as patch:
-        patch.setattr(dispatcher.claimer.queue, "look", gone)
-        dispatcher.turn(lambda _: False)
-    assert not dispatcher.outage.may_ask
+        patch.setattr(worker.queue, "look", gone)
+        worker.turn(lambda _: False)
+    assert not worker.outage.may_ask
 
-    clock.advance(dispatcher.pause_seconds())
+    clock.advance(worker.pause_seconds())
 
-    assert dispatcher.outage.may_ask
-    assert dispatcher.pause_seconds() == 0
+    assert worker.outage.may_ask
+    assert worker.pause_seconds() == 0
 
 
 def test_a_success_of_one_side_does_not_end_the_outage_of_the_other(clock):
@@ -78,20 +78,20 @@ def test_a_success_of_one_side_does_not_end_the_outage_of_the_other(clock):
 
 
 def test_nothing_is_claimed_while_results_cannot_be_written(alice, webhook, clock, monkeypatch):
-    dispatcher = Dispatcher(using="default", clock=clock, window=8)
-    monkeypatch.setattr(dispatcher.recorder, "turn", gone)
-    dispatcher.turn(lambda _: False)
+    worker = DeliveryWorker(using="default", clock=clock, window=8)
+    monkeypatch.setattr(worker.recorder, "turn", gone)
+    worker.turn(lambda _: False)
     emit_one(alice)
 
     for _ in range(4):
-        clock.advance(dispatcher.pause_seconds())
-        dispatcher.claim_turn(lambda _: False)  # of its own thread, and now first to use the database again
-        assert not dispatcher.has_claims
-        dispatcher.record_turn()
+        clock.advance(worker.pause_seconds())
+        worker.claim_turn(lambda _: False)  # of its own thread, and now first to use the database again
+        assert not worker.has_claims
+        worker.record_turn()
 
     monkeypatch.undo()
-    clock.advance(dispatcher.pause_seconds())
-    dispatcher.record_turn()
-    dispatcher.outage.ended("results")
-    dispatcher.claim_turn(lambda _: False)
-    assert dispatcher.has_claims
+    clock.advance(worker.pause_seconds())
+    worker.record_turn()
+    worker.outage.ended("results")
+    worker.claim_turn(lambda _: False)
+    assert worker.has_claims

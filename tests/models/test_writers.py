@@ -118,7 +118,7 @@ WRITERS = {
 }
 
 MODULES = {
-    "delivery/notices.py": 1,
+    "delivery/recording.py": 1,
     "emission/emitting.py": 1,
     "models/delivery.py": 1,
     "replays/runner.py": 1,

@@ -225,7 +225,7 @@ def names_for(world: Any) -> dict[str, Any]:
         "announce_deliveries": lambda using, webhook_ids=(): world.announce(list(webhook_ids)),
         "settings": world.settings,
         "_sessions": lambda using: sessions,
-        "save_notices": lambda using, finished: None,
+        "_save_notices": lambda using, finished: None,
         "rare_collections": nullcontext(),
         "problem_with_lease": lambda: "",
         "logger": world.logger,
@@ -240,7 +240,7 @@ def engine_of(transport: Any) -> Any:
 
 
 def slots_of(engine: Any) -> Any:
-    return engine._dispatcher.claimer.slots
+    return engine._worker.slots
 
 
 def problem_with_slots(engine: Any) -> str:

@@ -86,7 +86,7 @@ TABLE = (
         "        finished, self._batch = self._batch, []\n",
     ),
     # Releases
-    ("old-claims-are-sent", "delivery/claiming.py", "            if now < begin_by:", "            if True:"),
+    ("old-claims-are-sent", "delivery/worker.py", "            if now < begin_by:", "            if True:"),
     (
         "unacknowledged-claims-are-kept",
         "delivery/queue.py",
@@ -113,8 +113,8 @@ TABLE = (
         "DEAD_AFTER_SECONDS_ALONE = 13.0",
         "DEAD_AFTER_SECONDS_ALONE = 1.0",
     ),
-    ("dead-workers-send", "delivery/claiming.py", "if not self._liveness.is_current_at(now):", "if False:"),
-    ("outages-lose-claims", "delivery/outage.py", "not self.is_open and self._clock.monotonic() >=", "0.0 <="),
+    ("dead-workers-send", "delivery/worker.py", "if not self._liveness.is_current_at(now):", "if False:"),
+    ("outages-lose-claims", "delivery/liveness.py", "not self.is_open and self._clock.monotonic() >=", "0.0 <="),
     # Retries
     ("retries-are-early", "retry.py", "        return failed_at + delay\n", "        return failed_at + delay / 2\n"),
     (

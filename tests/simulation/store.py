@@ -391,13 +391,12 @@ class Store:
     def _claim_in(self, ask: ClaimRequest, terms: ClaimTerms, contested: set[str]) -> tuple[Lane, list[Claim], int]:
         now, webhook, row = terms.now, self.webhooks[ask.webhook_id], self.lanes[ask.webhook_id]
         lane = self._lane(webhook, terms.worker, now)
-        lane.max_in_flight = 1 if ask.is_unknown else lane.max_in_flight or ask.cap
         moment = now.timestamp()
         held = {name: v for name, v in row.in_flight.items() if name != str(terms.worker) and v[1] > moment}
         if ask.lost_only:
             room, kinds = ask.room, frozenset[str]()
         else:
-            room = lane.room(ask.room, ask.own + sum(number for number, _ in held.values()), now)
+            room = lane.room(ask, ask.own + sum(number for number, _ in held.values()), now)
             kinds = frozenset(kind.value for kind in lane.kinds(now))
         picked, blocked = self._pick(ask, terms, lane, room, kinds) if room > 0 else ([], [])
         for entry in blocked:

@@ -21,8 +21,8 @@ from ..models import Delivery
 from ..once import Once
 from ..transport import BaseTransport, Exchange
 from .claim import Claim, Finished
-from .dispatcher import Dispatcher, DispatcherThreads
 from .sending import finish, finish_unsent, request_for
+from .worker import DeliveryWorker, WorkerThreads
 
 __all__ = ["Engine"]
 
@@ -36,7 +36,7 @@ NEW_OBJECTS = 10_000
 time, because requests make many."""
 
 WAIT_SECONDS = 60.0
-"""Upper bound of the engine's sleep. The dispatcher's threads wake it earlier."""
+"""Upper bound of the engine's sleep. The worker's threads wake it earlier."""
 
 UNSIGNABLE = (SecretUnreadableError, SchemeUnavailableError, ImproperlyConfigured)
 """The errors of a worker whose keys or signature schemes differ from those of others, or are invalid."""
@@ -70,7 +70,7 @@ class Engine:
         self._timeout_seconds = settings.TIMEOUT_SECONDS
         self._agent = user_agent()
         self._reported = Once()
-        self._dispatcher = Dispatcher(
+        self._worker = DeliveryWorker(
             using=self._using,
             clock=self._clock,
             window=min(settings.MAX_IN_FLIGHT, self._transport.capacity),
@@ -80,7 +80,7 @@ class Engine:
     @property
     def in_flight(self) -> int:
         """The number of claimed deliveries without a recorded result."""
-        return self._dispatcher.in_flight
+        return self._worker.in_flight
 
     @property
     def transport_name(self) -> str:
@@ -88,51 +88,51 @@ class Engine:
 
     def wake(self) -> None:
         """Query for due deliveries now. Thread-safe."""
-        self._dispatcher.wake()
+        self._worker.wake()
         self._transport.wake()
 
     def stop(self) -> None:
         """Stop claiming. ``run`` returns when the requests in flight have ended and are recorded. Thread-safe."""
-        self._dispatcher.stop()
+        self._worker.stop()
         self._transport.wake()
 
     def run(self) -> None:
         """Deliver until ``stop`` is called."""
-        self._run(lambda dispatcher: False)
+        self._run(lambda worker: False)
 
     def run_until_idle(self, *, await_retries: bool = True) -> None:
         """Deliver until nothing is due or in flight. With ``await_retries``, also send all retries."""
-        self._run(lambda dispatcher: dispatcher.found_nothing and not (await_retries and dispatcher.has_retries()))
+        self._run(lambda worker: worker.found_nothing and not (await_retries and worker.has_retries()))
 
-    def _run(self, is_done: Callable[[Dispatcher], bool]) -> None:
+    def _run(self, is_done: Callable[[DeliveryWorker], bool]) -> None:
         try:
             if self._database_thread:
-                self._run_beside(DispatcherThreads(self._dispatcher, is_done, self._transport.wake))
+                self._run_beside(WorkerThreads(self._worker, is_done, self._transport.wake))
             else:
                 self._run_alone(is_done)
         finally:
             self._transport.close()
 
-    def _run_alone(self, is_done: Callable[[Dispatcher], bool]) -> None:
+    def _run_alone(self, is_done: Callable[[DeliveryWorker], bool]) -> None:
         while True:
-            self._dispatcher.turn(is_done)
+            self._worker.turn(is_done)
             self._start_claimed()
-            if self._dispatcher.is_over:
+            if self._worker.is_over:
                 return
-            self._send(self._dispatcher.pause_seconds())
+            self._send(self._worker.pause_seconds())
 
-    def _run_beside(self, threads: DispatcherThreads) -> None:
+    def _run_beside(self, threads: WorkerThreads) -> None:
         with threads, rare_collections:
-            while not self._dispatcher.is_over:
+            while not self._worker.is_over:
                 self._start_claimed()
                 self._send(WAIT_SECONDS)
 
     def _send(self, seconds: float) -> None:
-        exchanges = self._transport.wait(0 if self._dispatcher.has_claims else seconds)
+        exchanges = self._transport.wait(0 if self._worker.has_claims else seconds)
         if exchanges:
             seen_at = self._clock.latest()
             sent = [exchange for exchange in exchanges if not exchange.postponed_seconds]
-            self._dispatcher.put([self._finished(exchange, seen_at) for exchange in sent])
+            self._worker.put([self._finished(exchange, seen_at) for exchange in sent])
             self._postpone([exchange for exchange in exchanges if exchange.postponed_seconds])
 
     def _finished(self, exchange: Exchange, seen_at: datetime) -> Finished:
@@ -147,7 +147,7 @@ class Engine:
         now = self._clock()
         for exchange in exchanges:
             due_at = now + timedelta(seconds=exchange.postponed_seconds)
-            self._dispatcher.claimer.postpone(exchange.request.context.claim, due_at)
+            self._worker.postpone(exchange.request.context.claim, due_at)
 
     def _report(self, claim: Claim, error: Exception) -> None:
         """Log an error with level ERROR once per webhook, then with DEBUG: all its deliveries may have the same one."""
@@ -157,16 +157,16 @@ class Engine:
         logger.log(level, text, claim.delivery_id, webhook_id, kind_of(error), extra={"webhook_id": webhook_id})
 
     def _start_claimed(self) -> None:
-        for claim in islice(self._dispatcher.take(), STARTS_AT_A_TIME):
+        for claim in islice(self._worker.take(), STARTS_AT_A_TIME):
             now = self._clock()
             try:
                 request = request_for(claim, now=now, timeout_seconds=self._timeout_seconds, agent=self._agent)
                 self._transport.start(request)
             except UNSIGNABLE as error:  # Another worker may have the key, or the scheme.
-                self._dispatcher.claimer.hold_unsigned(claim, error)
+                self._worker.hold_unsigned(claim, error)
             except Exception as error:  # noqa: BLE001 - an invalid delivery must not stop the others
                 self._report(claim, error)
-                self._dispatcher.put([finish_unsent(claim, error, self._clock.latest())])
+                self._worker.put([finish_unsent(claim, error, self._clock.latest())])
 
 
 class RareCollections:

@@ -1,4 +1,4 @@
-"""Recording the results of attempts in batches, with the counts for the roll-ups, and signals."""
+"""Recording the results of attempts in batches, with notices of retries, the counts for the roll-ups, and signals."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from datetime import datetime
 from ..conf import settings
 from ..database.clock import Clock, following
 from ..database.sql import concerns_rows, kind_of
-from ..models import Delivery, DeliveryAttempt, QueueEntry, QueueLane, Webhook, WebhookHealth
+from ..event_types import RETRY_NOTICE, retry_notice_data
+from ..models import Delivery, DeliveryAttempt, Event, QueueEntry, QueueLane, Webhook, WebhookHealth
 from ..models.disclosure import UNREACHABLE, reason_of_handshake
 from ..models.rollup import (
     BUCKETS_MS,
@@ -26,11 +27,12 @@ from ..models.rollup import (
     SUM,
     bucket_names,
 )
-from ..protocol.ids import milliseconds_of
+from ..models.status import REQUESTED
+from ..protocol.ids import milliseconds_of, new_id
+from ..protocol.json_data import encode
 from ..signals import attempt_made, delivery_given_up, delivery_succeeded
 from .claim import HANDSHAKE, Claim, Finished
 from .log_records import AttemptLogger
-from .notices import save_notices
 from .outcome import AttemptLog, Result, State
 from .sql import PortableSql, sql_for
 
@@ -102,11 +104,11 @@ class Recorder:
         """Write remaining log records after the last batch."""
         self._attempt_logger.flush(at_once=True)
 
-    def pause_seconds(self) -> float | None:
-        """Return the seconds until the next turn, or None to wait for ``put``."""
+    def pause_seconds(self) -> float:
+        """Return the seconds until the next turn, unless ``put`` returns True before."""
         if len(self._arrived) >= self._wake_at:  # added during the last turn
             return 0.0
-        return max(0.0, self._record_at - self._clock.monotonic()) if self._batch else None
+        return max(0.0, self._record_at - self._clock.monotonic()) if self._batch else settings.SWEEP_SECONDS
 
     @property
     def is_light(self) -> bool:
@@ -211,7 +213,7 @@ def _record(statements: PortableSql, finished: Sequence[Finished], now: datetime
         if following:
             QueueEntry.objects.using(using).promote(following, now)
         valid = [item for item in finished if (item.attempt.delivery_id, item.attempt.number) in saved]
-        save_notices(using, valid)
+        _save_notices(using, valid)
         if counts := tally(valid):
             statements.save_tally(counts, now)
         for item in handshakes:
@@ -250,6 +252,60 @@ def _conclude_handshake(webhook: Webhook, item: Finished) -> None:
     else:
         end = webhook.keep_url if is_change else webhook.fail
         end(reason_of_handshake(item.attempt.result, item.attempt.message))
+
+
+def _save_notices(using: str, finished: Sequence[Finished]) -> None:
+    """Queue a notice for each newly scheduled retry, if the webhook enables them.
+
+    A notice has one attempt and expires at the time of the retry, so that it never delays the retry.
+    """
+    if not settings.RETRY_NOTICES:
+        return
+    announced = [
+        (item, _notice(item, item.step.next_attempt_at))
+        for item in finished
+        if item.step.next_attempt_at is not None and _is_announced(item.claim)
+    ]
+    if announced:
+        Event.objects.using(using).bulk_create([event for _, event in announced])
+        deliveries = [_delivery_of(item, event) for item, event in announced]
+        Delivery.objects.using(using).queue_all(deliveries, due_at=announced[0][0].ended_at)
+
+
+def _is_announced(claim: Claim) -> bool:
+    """Return True for a retry of an event. Handshakes are not events, and unverified webhooks receive no notices."""
+    return claim.kind in REQUESTED and claim.lane.retry_notices and claim.lane.status == Webhook.Status.ACTIVE
+
+
+def _notice(item: Finished, next_retry_at: datetime) -> Event:
+    # Uses the database's clock like the time of the retry, because the worker's own clock may be wrong.
+    created_at = item.ended_at
+    event_id = new_id("evt", created_at)
+    data = retry_notice_data(
+        original_event_id=str(item.claim.event_id),
+        retry_count=item.claim.number,
+        next_retry_at=next_retry_at,
+    )
+    return Event(
+        id=event_id,
+        type=RETRY_NOTICE.name,
+        owner_id=item.claim.lane.owner_id,
+        body=encode(id=event_id, type=RETRY_NOTICE.name, created=created_at, data=data).decode(),
+        is_test=item.claim.kind == Delivery.Kind.TEST,
+        created_at=created_at,
+    )
+
+
+def _delivery_of(item: Finished, event: Event) -> Delivery:
+    return Delivery(
+        id=new_id("dlv", event.created_at),
+        event=event,
+        created_at=event.created_at,
+        webhook_id=item.claim.webhook_id,
+        kind=Delivery.Kind.RETRY_NOTICE,
+        max_attempts=1,
+        expires_at=item.step.next_attempt_at,
+    )
 
 
 def tally(finished: Sequence[Finished]) -> str:

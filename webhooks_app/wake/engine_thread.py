@@ -14,8 +14,8 @@ from multiprocessing.util import Finalize
 from django.db import connections
 
 from ..conf import settings
-from ..delivery.dispatcher import STOP_GRACE_SECONDS
 from ..delivery.engine import Engine
+from ..delivery.worker import STOP_GRACE_SECONDS
 from ..maintenance.runner import MaintenanceRunner
 
 logger = logging.getLogger("webhooks_app.delivery")
