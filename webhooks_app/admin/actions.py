@@ -138,10 +138,10 @@ class ActingAdmin(AuditedAdmin):
         Django has passed an ``action_location`` since version 6.1.
         """
         location = () if action_location is None else (action_location,)
-        found: dict[str, Any] = dict(super().get_actions(request, *location))
+        actions: dict[str, Any] = dict(super().get_actions(request, *location))
         return {
             name: _permitted(action)
-            for name, action in found.items()
+            for name, action in actions.items()
             if name not in self.table or self.may_run(request, name, None)
         }
 

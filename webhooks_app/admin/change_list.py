@@ -37,9 +37,9 @@ class KeysetChangeList(ChangeList):
         self.params.pop(CURSOR_VAR, None)  # A search starts at the first page.
 
     def get_filters_params(self, params: dict[str, Any] | None = None) -> dict[str, Any]:
-        found: dict[str, Any] = super().get_filters_params(params)
-        found.pop(CURSOR_VAR, None)
-        return found
+        given: dict[str, Any] = super().get_filters_params(params)
+        given.pop(CURSOR_VAR, None)
+        return given
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> Any:
         # Forms also send their empty fields.

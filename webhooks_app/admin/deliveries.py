@@ -111,12 +111,12 @@ class DeliveryAdmin(ReadOnlyAdmin, LivePage, ExportingAdmin):
         Only users who may view events see the body.
         """
         shows_body = item.kind == Delivery.Kind.VERIFICATION or request.user.has_perm("webhooks_app.view_event")
-        found = attempts_of(item, shows_body=shows_body, url=self.delivery_url)
-        reason = why_cancelled(item) or found["waiting_for"]
+        shown = attempts_of(item, shows_body=shows_body, url=self.delivery_url)
+        reason = why_cancelled(item) or shown["waiting_for"]
         later = Delivery.objects.filter(redelivery_of=item.pk).order_by("-pk").values_list("pk", flat=True)
         state = coloured(item.state, state_and_result(item))
         return {
-            **found,
+            **shown,
             "standing": format_html("{}{}{}", state, ". " if reason else "", reason),
             "steering": self.buttons(request, item),
             "redeliveries": [link_to_delivery(pk, self.delivery_url) for pk in later[:MAX_REDELIVERIES]],

@@ -55,9 +55,9 @@ class EventAdmin(ReadOnlyAdmin, ExportingAdmin):
         if not shows_deliveries(request):
             return
         visible = own_rows(request, Delivery.objects.all(), "webhook__owner")
-        found = recipients_of(visible, [event.pk for event in rows])
+        recipients = recipients_of(visible, [event.pk for event in rows])
         for event in rows:
-            event.recipients = found.get(event.pk)
+            event.recipients = recipients.get(event.pk)
 
     @admin.display(description=_("delivered"))
     def delivered(self, event: Any) -> SafeString | str:
@@ -111,8 +111,8 @@ class EventAdmin(ReadOnlyAdmin, ExportingAdmin):
 
     @admin.display(description=_("idempotency key"))
     def idempotency_key(self, event: Event) -> str:
-        found = IdempotencyKey.objects.filter(event=event).first()
-        return found.key if found else ""
+        key = IdempotencyKey.objects.filter(event=event).first()
+        return key.key if key else ""
 
     @admin.display(description=_("type"))
     def type_and_kind(self, event: Event) -> SafeString:

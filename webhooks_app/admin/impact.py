@@ -123,11 +123,11 @@ class ImpactPage(OwnedAdmin):
         if not manages_all(request):
             own = own_rows(request, Webhook.objects.existing()).values_list("pk", flat=True)
             rows = rows.filter(webhook__in=list(own.order_by("-pk")[:MOST_PROBLEMS]))
-        found = list(rows.order_by("-last_seen_at").values_list("webhook", "result", "code")[:MOST_PROBLEMS])
-        for webhook_id, result, code in found:
+        failures = list(rows.order_by("-last_seen_at").values_list("webhook", "result", "code")[:MOST_PROBLEMS])
+        for webhook_id, result, code in failures:
             if is_meant(wanted, cause := Cause(result, code)):
                 causes.setdefault(webhook_id, set()).add(cause)
-        return causes, len(found) == MOST_PROBLEMS
+        return causes, len(failures) == MOST_PROBLEMS
 
     def _hits(
         self, request: HttpRequest, causes: Mapping[str, set[Cause]], period: Period, wanted: Mapping[str, str]
@@ -144,13 +144,13 @@ class ImpactPage(OwnedAdmin):
         accounts: dict[Any, Hit] = {}
         by_cause: dict[Cause, Hit] = {}
         for webhook, number in given_up.items():
-            found = {**dict.fromkeys(causes[webhook.pk], 0), **of_webhook[webhook.pk]}
+            numbers = {**dict.fromkeys(causes[webhook.pk], 0), **of_webhook[webhook.pk]}
             if webhook.owner_id not in accounts:
                 accounts[webhook.owner_id] = self._account(webhook, period, wanted)
             of_account = accounts[webhook.owner_id]
             of_account.given_up += number
-            of_account.add(webhook, sum(found.values()), has_more=webhook.pk in more)
-            for cause, events in found.items():
+            of_account.add(webhook, sum(numbers.values()), has_more=webhook.pk in more)
+            for cause, events in numbers.items():
                 hit = by_cause.setdefault(cause, _of_cause(cause, period))
                 hit.add(webhook, events, has_more=webhook.pk in more)
         return _sorted(accounts.values()), _sorted(by_cause.values())

@@ -116,9 +116,9 @@ def disabled_soon(using: str) -> Disablings:
     active = Webhook.objects.using(using).active()
     failing = WebhookHealth.objects.using(using).filter(given_up_since__isnull=False, webhook__in=active)
     read = list(failing.order_by("given_up_since").select_related("webhook")[: MAX_READ + 1])
-    found = [(at, health) for health in read[:MAX_READ] if (at := disables_at(health.webhook, health)) is not None]
-    shown = [Disabling(health.webhook, moment(at), health.given_up_count) for at, health in found[:MAX_DISABLED]]
-    return Disablings(shown, len(found), has_more=len(read) > MAX_READ)
+    endangered = [(at, health) for health in read[:MAX_READ] if (at := disables_at(health.webhook, health)) is not None]
+    shown = [Disabling(health.webhook, moment(at), health.given_up_count) for at, health in endangered[:MAX_DISABLED]]
+    return Disablings(shown, len(endangered), has_more=len(read) > MAX_READ)
 
 
 MAX_WORKERS = 100

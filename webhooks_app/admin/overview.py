@@ -216,18 +216,18 @@ def shown_overview(request: HttpRequest) -> dict[str, Any]:
     }
 
 
-def _url_of(found: Verdict, request: HttpRequest, site: str) -> str:
+def _url_of(shown: Verdict, request: HttpRequest, site: str) -> str:
     """Return the URL of the rows behind a verdict; "" if it has none, or if the user may not see them."""
     may = {name: request.user.has_perm(f"webhooks_app.view_{name}") for name in ("webhook", "problem")}
-    if found.about == WORKERS:
+    if shown.about == WORKERS:
         return console_url("operations_changelist", site=site)
-    if found.about == DUE:
+    if shown.about == DUE:
         return console_url("delivery_changelist", site=site, state="pending")
-    if found.about == FAILED and may["problem"]:
+    if shown.about == FAILED and may["problem"]:
         return console_url("problem_changelist", site=site)
-    if found.about == FAILED:
+    if shown.about == FAILED:
         return console_url("delivery_changelist", site=site, state="given_up")
-    return console_url("webhook_changelist", site=site, health=found.about) if found.about and may["webhook"] else ""
+    return console_url("webhook_changelist", site=site, health=shown.about) if shown.about and may["webhook"] else ""
 
 
 def _open_problems(request: HttpRequest, overview: Overview) -> str:
@@ -292,8 +292,8 @@ def _endangered(webhook_ids: list[str] | None, now: datetime) -> list[str]:
 
 def _listed(endangered: list[str], window: Window, webhook_ids: list[str] | None) -> list[Webhook]:
     listed = dict.fromkeys([*endangered, *reading.worst_webhooks(window, webhook_ids)])
-    found = Webhook.objects.existing().select_related("health", "lane").in_bulk(listed)
-    return [found[pk] for pk in listed if pk in found]
+    webhooks = Webhook.objects.existing().select_related("health", "lane").in_bulk(listed)
+    return [webhooks[pk] for pk in listed if pk in webhooks]
 
 
 def webhooks_overview(context: RequestContext) -> dict[str, Any]:

@@ -95,14 +95,14 @@ class OwnerNameField(forms.CharField):
         if not text:
             return None
         named = owners().found(text).order_by().values("pk")
-        found = list(self.rows.filter(pk__in=named).order_by("pk")[:MAX_ACCOUNTS_FOUND])
-        if not found:
+        matching = list(self.rows.filter(pk__in=named).order_by("pk")[:MAX_ACCOUNTS_FOUND])
+        if not matching:
             raise forms.ValidationError(_("There is no account named “%(name)s”."), params={"name": text})
-        if len(found) > 1:
-            keys = ", ".join(str(owner.pk) for owner in found)
+        if len(matching) > 1:
+            keys = ", ".join(str(owner.pk) for owner in matching)
             message = _("Several accounts are named “%(name)s”. Enter the primary key: %(keys)s.")
             raise forms.ValidationError(message, params={"name": text, "keys": keys})
-        return found[0]
+        return matching[0]
 
 
 class OwnerChoiceField(_ModelChoiceField):

@@ -72,9 +72,9 @@ class ProblemAdmin(ImpactPage, ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
 
     def prepare(self, request: HttpRequest, rows: Sequence[Any]) -> None:
         """Attach its health to the webhook of each problem."""
-        found = healths_of({problem.webhook_id: problem.webhook for problem in rows}.values())
+        healths = healths_of({problem.webhook_id: problem.webhook for problem in rows}.values())
         for problem in rows:
-            problem.webhook.judged = found[problem.webhook_id]
+            problem.webhook.judged = healths[problem.webhook_id]
 
     def offers(self, item: Problem, action: str) -> bool:
         if action == "recover":
@@ -109,27 +109,27 @@ class ProblemAdmin(ImpactPage, ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
         webhook = problem.webhook
         if webhook.is_deleted:
             return NO_VALUE
-        found = known_health(webhook)
-        word, sentence = found.standing, in_short(webhook, found)
+        judged = known_health(webhook)
+        word, sentence = judged.standing, in_short(webhook, judged)
         state = format_html('<span class="webhooks-state webhooks-{}">{}</span>', word.tone, word.label)
         return format_html('{} <span class="webhooks-quiet">{}</span>', state, sentence) if sentence else state
 
     @admin.display(description=_("missed events"))
     def missed(self, problem: Problem) -> SafeString | str:
-        found = self._missed(problem)
-        if not found.number:
+        counted = self._missed(problem)
+        if not counted.number:
             return gettext("none: every event was delivered, or is still attempted")
-        text = gettext("at least {number} since {moment}") if found.has_more else gettext("{number} since {moment}")
-        return format_html(text, number=grouped(found.number), moment=moment(found.since))
+        text = gettext("at least {number} since {moment}") if counted.has_more else gettext("{number} since {moment}")
+        return format_html(text, number=grouped(counted.number), moment=moment(counted.since))
 
     def _missed(self, problem: Problem) -> Missed:
         """Return the events that the webhook has missed since the problem began, whatever their causes are."""
-        found: Missed | None = getattr(problem, "missed_events", None)
-        if found is None:
+        counted: Missed | None = getattr(problem, "missed_events", None)
+        if counted is None:
             since = min(problem.missed_from or problem.opened_at, problem.opened_at) - MARGIN
-            found = replays.count_missed(problem.webhook, since=since)
-            problem.missed_events = found  # type: ignore[attr-defined] # several parts of the page ask
-        return found
+            counted = replays.count_missed(problem.webhook, since=since)
+            problem.missed_events = counted  # type: ignore[attr-defined] # several parts of the page ask
+        return counted
 
     @admin.display(description=_("deliveries"))
     def deliveries(self, problem: Problem) -> SafeString:

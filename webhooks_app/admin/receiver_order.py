@@ -131,10 +131,12 @@ class ReceiverOrder:
     def _by_owner(self) -> Iterator[Sequence[str]]:
         """Yield some webhooks at a time, sorted by the names of their accounts. Those of the platform are last."""
         few = self._few(self.state)
-        found = self.found if few is None else self.found.filter(pk__in=few)
+        webhooks = self.found if few is None else self.found.filter(pk__in=few)
         name = f"owner__{owners().name_field}"
-        named = found.filter(**{f"{name}__isnull": False}).order_by(f"-{name}" if self._is_descending else name, "-pk")
-        for each in (named, found.filter(owner=None).order_by("-pk")):
+        named = webhooks.filter(**{f"{name}__isnull": False}).order_by(
+            f"-{name}" if self._is_descending else name, "-pk"
+        )
+        for each in (named, webhooks.filter(owner=None).order_by("-pk")):
             ids = each.values_list("pk", flat=True)
             if self.limit is None:
                 yield list(ids)
@@ -180,9 +182,9 @@ class ReceiverOrder:
         newest = self.found.order_by("-pk").values_list("pk", flat=True)[: MAX_COMPARED + 1] if few is None else few
         failed = [pk for pk in self.period.failed() if few is None or pk in few]
         candidates = dict.fromkeys([*failed, *sorted(newest, reverse=True)])
-        found = self.period.compared(islice(candidates, max(MAX_COMPARED, len(failed)) if few is None else None))
-        self.most_compared = len(found) if len(found) < len(candidates) else 0
-        return dict(found)
+        figures = self.period.compared(islice(candidates, max(MAX_COMPARED, len(failed)) if few is None else None))
+        self.most_compared = len(figures) if len(figures) < len(candidates) else 0
+        return dict(figures)
 
     @cached_property
     def _failing(self) -> dict[str, datetime]:
@@ -207,8 +209,8 @@ class ReceiverOrder:
             used = _summed_up(Window.WEEK.value)
             few = [pk for pk in self._all(used) if not used.get(pk)]
         else:
-            found = self.found.filter(conditions(self.now)[state])
-            few = list(found.values_list("pk", flat=True)[: MAX_CHOSEN + 1])
+            webhooks = self.found.filter(conditions(self.now)[state])
+            few = list(webhooks.values_list("pk", flat=True)[: MAX_CHOSEN + 1])
         return few if len(few) <= MAX_CHOSEN else None
 
     def _in_state(self, state: Standing | None, values: Mapping[str, Any]) -> Iterator[str]:
@@ -242,11 +244,11 @@ class ReceiverOrder:
             self.reached += len(ids)
         if not ids:
             return []
-        found = having_ids(self.found, ids)
+        examined = having_ids(self.found, ids)
         if state is None:
-            matching = set(found.values_list("pk", flat=True))
+            matching = set(examined.values_list("pk", flat=True))
         else:
-            webhooks = found.defer("filter", "encrypted_headers").select_related("health")
+            webhooks = examined.defer("filter", "encrypted_headers").select_related("health")
             judged = healths_of(webhooks, self.now)
             matching = {pk for pk in judged if judged[pk].standing is state}
         return [pk for pk in ids if pk in matching]

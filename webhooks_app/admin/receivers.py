@@ -160,13 +160,13 @@ class ReceiversQuery:
 
     def order(self, request: HttpRequest, limit: int | None = None) -> ReceiverOrder:
         """Return the order of the webhooks, of which a page reads no more than ``limit``."""
-        found: QuerySet[Any] = own_rows(request, Webhook.objects.existing()).order_by()
+        webhooks: QuerySet[Any] = own_rows(request, Webhook.objects.existing()).order_by()
         if not self.form.is_valid():
-            found = found.none()
+            webhooks = webhooks.none()
         if owner := self.data.get("owner"):
-            found = found.filter(owner__in=found_owners(owner))
+            webhooks = webhooks.filter(owner__in=found_owners(owner))
         return ReceiverOrder(
-            found=found,
+            found=webhooks,
             state=Standing(self.data["state"]) if self.data.get("state") else None,
             is_narrow=bool(owner) or not self.form.is_valid() or own_ids(request) is not None,
             sort=self.sort,
@@ -243,8 +243,8 @@ def _times() -> dict[str, SafeString]:
 def _queued(webhook_ids: Sequence[str]) -> dict[str, int] | None:
     """Count the queue of these webhooks now; return None if it is too long."""
     entries = QueueEntry.objects.filter(webhook__in=webhook_ids).order_by()
-    found = list(entries.values_list("webhook", flat=True)[: MAX_QUEUED + 1])
-    return Counter(found) if len(found) <= MAX_QUEUED else None
+    webhooks = list(entries.values_list("webhook", flat=True)[: MAX_QUEUED + 1])
+    return Counter(webhooks) if len(webhooks) <= MAX_QUEUED else None
 
 
 def _pages(ids: Iterator[str], period: Period) -> Iterator[Sequence[ReceiverRow]]:
@@ -255,10 +255,10 @@ def _pages(ids: Iterator[str], period: Period) -> Iterator[Sequence[ReceiverRow]
 
 def _rows(webhook_ids: Sequence[str], period: Period) -> tuple[Sequence[ReceiverRow], bool]:
     """Return the rows of the existing webhooks, and True if the queue was counted now."""
-    found = Webhook.objects.select_related("owner", "health").in_bulk(webhook_ids)
-    queued, judged = _queued(webhook_ids), healths_of(found.values())
-    figures = period.figures(found.values())
-    rows = [_row(found[pk], judged[pk], period, figures[pk], queued) for pk in webhook_ids if pk in found]
+    webhooks = Webhook.objects.select_related("owner", "health").in_bulk(webhook_ids)
+    queued, judged = _queued(webhook_ids), healths_of(webhooks.values())
+    figures = period.figures(webhooks.values())
+    rows = [_row(webhooks[pk], judged[pk], period, figures[pk], queued) for pk in webhook_ids if pk in webhooks]
     return rows, queued is not None
 
 

@@ -166,13 +166,13 @@ class ReplayAdmin(ReadOnlyAdmin, LivePage, ExportingAdmin):
     def live_context(self, request: HttpRequest, item: Replay) -> dict[str, Any]:
         """Return the progress, and the last answer for users who may view deliveries."""
         views_events = request.user.has_perm("webhooks_app.view_event")
-        found = progress_of(item, event_url=lambda pk: self.url("event_change", pk) if views_events else "")
-        found["steps"] = self.buttons(request, item)
+        progress = progress_of(item, event_url=lambda pk: self.url("event_change", pk) if views_events else "")
+        progress["steps"] = self.buttons(request, item)
         if shows_deliveries(request):
             rows = as_shown(request, item.deliveries.all())
-            found |= last_answer(rows, found["latest"].answered, shows_body=views_events, url=self.delivery_url)
-            found["deliveries_url"] = self.deliveries_url(q=item.pk) if item.started_at else ""
-        return found
+            progress |= last_answer(rows, progress["latest"].answered, shows_body=views_events, url=self.delivery_url)
+            progress["deliveries_url"] = self.deliveries_url(q=item.pk) if item.started_at else ""
+        return progress
 
     # Columns and fields
 
@@ -240,10 +240,10 @@ class MissedEvents(ActingAdmin):
             return {}
         if not replays.failures_of(webhook):
             return {}
-        found = replays.count_missed(webhook)
-        if not found.number:
+        counted = replays.count_missed(webhook)
+        if not counted.number:
             return {}
-        return {"missed": found, "send_missed_url": self.page_url(webhook, "act", "send_missed")}
+        return {"missed": counted, "send_missed_url": self.page_url(webhook, "act", "send_missed")}
 
     def offer_replays(self, request: HttpRequest, webhooks: list[Webhook]) -> None:
         """Show a link to the replay form to users who may replay."""

@@ -95,19 +95,19 @@ class SearchPage(OwnedAdmin):
         if not any(self._admin_of(request, model) for model in MODELS.values()):
             raise PermissionDenied
         text = request.GET.get("q", "").replace("\0", "").strip()[:MAX_TEXT]
-        found = [each for each in self._found(request, text) if each.hits] if text else []
-        if sum(len(each.hits) for each in found) == 1:
-            return HttpResponseRedirect(found[0].hits[0].url)
-        return page_of(self, request, "webhook/search", title=gettext("Search"), searched=text, found=found)
+        hits = [each for each in self._found(request, text) if each.hits] if text else []
+        if sum(len(each.hits) for each in hits) == 1:
+            return HttpResponseRedirect(hits[0].hits[0].url)
+        return page_of(self, request, "webhook/search", title=gettext("Search"), searched=text, found=hits)
 
     def _found(self, request: HttpRequest, text: str) -> Iterator[SearchHits]:
         for model, condition in searches(text, own_ids(request)):
             if admin := self._admin_of(request, model):
-                found = admin.get_queryset(request).filter(condition)
+                rows = admin.get_queryset(request).filter(condition)
                 related = admin.list_select_related
-                found = found.select_related(*related) if related else found
+                rows = rows.select_related(*related) if related else rows
                 parts = admin.asked(request, {}).parts
-                page = read_page(found, parts=WHOLE if parts.are_too_many else parts, size=MAX_HITS)
+                page = read_page(rows, parts=WHOLE if parts.are_too_many else parts, size=MAX_HITS)
                 shown = [self._hit(request, admin, row) for row in page.rows]
                 yield SearchHits(capfirst(admin.opts.verbose_name_plural), shown, page.older is not None)
         if knows_owners(request) and (admin := self._admin_of(request, Webhook)):

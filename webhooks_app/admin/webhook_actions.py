@@ -104,14 +104,14 @@ class FilterTrial(ActingAdmin):
             form.add_error("event_id", gettext("The webhook's account has no event with this ID."))
             return
         try:
-            found = try_filter(webhook, event, form.cleaned_data["filter"])
+            mismatch = try_filter(webhook, event, form.cleaned_data["filter"])
         except ValidationError as error:
             add_errors(form, error)
             return
-        if found is None:
+        if mismatch is None:
             self.message_user(request, gettext("The filter matches: the event would be sent."), messages.SUCCESS)
         else:
-            text = gettext("The event would not be sent: %(mismatch)s.") % {"mismatch": found}
+            text = gettext("The event would not be sent: %(mismatch)s.") % {"mismatch": mismatch}
             self.message_user(request, text, messages.WARNING)
 
 

@@ -33,14 +33,14 @@ def _last_at(webhook: Webhook) -> datetime | None:
 
 
 def _failing_since(webhook: Webhook) -> datetime | None:
-    found = known_health(webhook)
-    return found.since if found.standing is Standing.FAILING else None
+    judged = known_health(webhook)
+    return judged.since if judged.standing is Standing.FAILING else None
 
 
 def known_health(webhook: Webhook) -> Health:
     """Return the judgement of a webhook, which a list has read for all of its rows."""
-    found: Health | None = getattr(webhook, "judged", None)
-    return found or health_of(webhook)
+    judged: Health | None = getattr(webhook, "judged", None)
+    return judged or health_of(webhook)
 
 
 class HealthColumns(OwnedAdmin):

@@ -80,17 +80,17 @@ class WebhookSections(WebhookActions):
             return super().page_context(request, item)
         section = section_of(request)
         content = self._content(request, item, section)  # may read the status again
-        found, head = super().page_context(request, item), self._head(request, item)
+        base, head = super().page_context(request, item), self._head(request, item)
         in_head = {button.url for button in head["remedies"]}
         return {
-            **found,
+            **base,
             "subtitle": None,
             "crumb": Truncator(self.crumb_of(item)).chars(MAX_CRUMB),
             "section": section,
             "sections": sections(request),
             **content,
             **head,
-            "page_actions": [button for button in found["page_actions"] if button.url not in in_head],
+            "page_actions": [button for button in base["page_actions"] if button.url not in in_head],
         }
 
     def crumb_of(self, item: Webhook) -> str:
@@ -157,17 +157,17 @@ class WebhookSections(WebhookActions):
 
     def latest_handshake(self, request: HttpRequest, webhook: Webhook) -> Context:
         """Return the status of the latest verification, with its transcript if the user may view deliveries."""
-        found = latest_handshake(as_shown(request, webhook.deliveries.all()), url=self.delivery_url)
-        is_done = found is None or found.state != Delivery.State.PENDING
-        return {"handshake": found, "is_done": is_done, "shows_attempts": shows_deliveries(request)}
+        handshake = latest_handshake(as_shown(request, webhook.deliveries.all()), url=self.delivery_url)
+        is_done = handshake is None or handshake.state != Delivery.State.PENDING
+        return {"handshake": handshake, "is_done": is_done, "shows_attempts": shows_deliveries(request)}
 
     def _handshake(self, request: HttpRequest, webhook: Webhook) -> Context:
         """Return the latest verification. After its success it offers to send the missed events."""
-        found = self.latest_handshake(request, webhook)
-        latest = found["handshake"]
+        context = self.latest_handshake(request, webhook)
+        latest = context["handshake"]
         if latest and latest.state == Delivery.State.SUCCEEDED and webhook.status != Webhook.Status.ACTIVE:
             webhook.refresh_from_db(fields=["status"])  # verified since the webhook was read
-        return {**found, **self.missed(request, webhook)}
+        return {**context, **self.missed(request, webhook)}
 
     def live_view(self, request: HttpRequest, object_id: str, part: str) -> TemplateResponse:
         """Return the current state of a live part of the page with the head, so that both are of one moment.

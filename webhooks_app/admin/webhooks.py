@@ -218,11 +218,11 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookSections, Exp
         return HttpResponseRedirect(self.verification_url(obj)) if is_being_verified else answer
 
     def context_of_secret(self, request: HttpRequest, item: Webhook) -> dict[str, Any]:
-        found = {"next_actions": self.buttons(request, item, among=AFTER_SECRET)}
+        context = {"next_actions": self.buttons(request, item, among=AFTER_SECRET)}
         if item.status != Webhook.Status.PENDING:
-            return found
+            return context
         return {
-            **found,
+            **context,
             "live_url": self.page_url(item, "live", "handshake"),
             "live_heading": gettext("Verification of the URL"),
             **self.latest_handshake(request, item),

@@ -200,11 +200,11 @@ class DeliveryViewSet(ApiViewSet):
         Each delivery is queued or refused independently of the others.
         """
         ids = list(dict.fromkeys(self.validated()["delivery_ids"]))
-        found = {delivery.pk: delivery for delivery in self.get_queryset().filter(pk__in=ids)}
+        deliveries = {delivery.pk: delivery for delivery in self.get_queryset().filter(pk__in=ids)}
         queued: list[Delivery] = []
         refused: list[dict[str, str]] = []
         for delivery_id in ids:
-            if (delivery := found.get(delivery_id)) is None:
+            if (delivery := deliveries.get(delivery_id)) is None:
                 refused.append({"delivery_id": delivery_id, "reason": ReasonText("delivery_unknown")})
                 continue
             try:

@@ -193,9 +193,9 @@ class Emission:
         problems: dict[int, dict[str, Any]] = {}
         for index, fields in enumerate(self._fields):
             owner = fields.get("owner")
-            found = problems[index] = self._apply_key(index, fields)
+            problem = problems[index] = self._apply_key(index, fields)
             if owner in refused:
-                found["owner"] = [refused[owner]]
+                problem["owner"] = [refused[owner]]
         new_events = [
             emission.NewEvent(
                 fields.get("type", ""),
@@ -221,8 +221,8 @@ class Emission:
         if not self.is_batch:
             return {**problems[0], **self._errors}
         of_items = self._errors.get("events", {})
-        merged = {index: {**found, **of_items.get(index, {})} for index, found in problems.items()}
-        return {**self._errors, "events": {index: found for index, found in merged.items() if found}}
+        merged = {index: {**problem, **of_items.get(index, {})} for index, problem in problems.items()}
+        return {**self._errors, "events": {index: problem for index, problem in merged.items() if problem}}
 
     def problem(self, error: InvalidBatchError) -> Exception:
         """Return the API's error with messages by field, and by index in a batch."""
@@ -273,9 +273,9 @@ def _find_owners(texts: Sequence[str | None]) -> tuple[dict[str | None, Any], di
                 keys[text] = parse_key(text)
             except InvalidOwnerError as error:
                 problems[text] = str(error)
-    found = owners_by_key(keys.values())
-    problems |= {text: f"There is no owner {text[:100]!r}." for text, key in keys.items() if key not in found}
-    return {text: found[key] for text, key in keys.items() if key in found}, problems
+    owners = owners_by_key(keys.values())
+    problems |= {text: f"There is no owner {text[:100]!r}." for text, key in keys.items() if key not in owners}
+    return {text: owners[key] for text, key in keys.items() if key in owners}, problems
 
 
 def _messages(error: WebhooksError) -> dict[str, Any]:

@@ -51,12 +51,12 @@ URL_PATTERN = (
 """The syntax of acceptable URLs; ``parse_endpoint`` also refuses some URLs with this syntax."""
 
 
-def unknown_names(found: Iterable[str], known: Collection[str], noun: str) -> dict[str, list[str]]:
+def unknown_names(names: Iterable[str], known: Collection[str], noun: str) -> dict[str, list[str]]:
     """Return a message for each name that is not known, with the nearest known name. ``noun`` is "field", for example.
 
     At most 20 names are examined, so that a body with thousands of them costs no time.
     """
-    unknown = islice((name for name in found if name not in known), MAX_UNKNOWN)
+    unknown = islice((name for name in names if name not in known), MAX_UNKNOWN)
     return {(shown := dotted([name])): [_message(shown, known, noun)] for name in unknown}
 
 

@@ -130,8 +130,8 @@ class OperationSchema(AutoSchema):
         from .examples import examples  # noqa: PLC0415 (the examples know the serializers, which know this module)
 
         operation = self.view.operation
-        found = examples(tuple(public_event_types()))
-        example = found.get(operation.request if direction == "request" else operation.answer)
+        known = examples(tuple(public_event_types()))
+        example = known.get(operation.request if direction == "request" else operation.answer)
         if example is None:
             return {}
         if direction == "response" and operation.many:

@@ -93,10 +93,10 @@ def json_object(body: bytes) -> dict[str, Any]:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    parsed = dict(pairs)
+    if len(parsed) < len(pairs):
         raise ValueError("an object has a key twice")
-    return found
+    return parsed
 
 
 def _integer(digits: str) -> int:

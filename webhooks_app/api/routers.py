@@ -57,12 +57,12 @@ class SwaggerView(PublicView):
 
 def documentation(patterns: Patterns) -> list[URLPattern]:
     """Return the URL patterns of the documentation, as far as the required packages are installed."""
-    found: list[URLPattern] = []
+    urls: list[URLPattern] = []
     if find_spec("drf_spectacular"):
-        found.append(re_path(r"^openapi\.json/?$", OpenApiView.as_view(patterns=patterns), name="openapi"))
+        urls.append(re_path(r"^openapi\.json/?$", OpenApiView.as_view(patterns=patterns), name="openapi"))
         if apps.is_installed("drf_spectacular_sidecar"):
-            found.append(re_path(r"^docs/?$", SwaggerView.as_view(), name="docs"))
-    return found
+            urls.append(re_path(r"^docs/?$", SwaggerView.as_view(), name="docs"))
+    return urls
 
 
 def _mounted_at(request: Request, own: str) -> str:

@@ -84,8 +84,8 @@ class HealthSerializer(serializers.Serializer[Any]):
 
     def to_representation(self, instance: Webhook) -> Any:
         rows = getattr(self.parent, "parent", None)
-        found = rows.healths[instance.pk] if isinstance(rows, WebhookListSerializer) else health_of(instance)
-        return super().to_representation({**asdict(found), "text": as_text(in_short(instance, found))})
+        judged = rows.healths[instance.pk] if isinstance(rows, WebhookListSerializer) else health_of(instance)
+        return super().to_representation({**asdict(judged), "text": as_text(in_short(instance, judged))})
 
 
 class WebhookListSerializer(serializers.ListSerializer[Any]):

@@ -231,8 +231,8 @@ class WebhookViewSet(ApiViewSet):
         webhook = self.find(webhook_id)
         fields = self.validated()
         event = self.find(fields["event_id"], self.owned(Event.objects.all()))
-        found = try_filter(webhook, event, fields.get("filter", webhook.filter))
-        return self.answer({"matches": found is None, "mismatch": str(found or "")})
+        mismatch = try_filter(webhook, event, fields.get("filter", webhook.filter))
+        return self.answer({"matches": mismatch is None, "mismatch": str(mismatch or "")})
 
     @action(detail=True, methods=["get"], listed=DELIVERIES, lookup_filter="webhook_id")
     def deliveries(self, request: Request, webhook_id: str) -> Response:

@@ -73,9 +73,9 @@ def _sentence(number: int, text: Callable[[int], str]) -> list[str]:
 
 def missed(webhooks: Sequence[Webhook]) -> list[str]:
     """Return how many events these webhooks missed, which ``send_missed`` would send."""
-    found = [count_missed(webhook) for webhook in webhooks]
-    number = sum(each.number for each in found)
-    if any(each.has_more for each in found):
+    counts = [count_missed(webhook) for webhook in webhooks]
+    number = sum(each.number for each in counts)
+    if any(each.has_more for each in counts):
         return [gettext("At least %(number)d events were missed.") % {"number": number}]
     return [ngettext("%(number)s event was missed.", "%(number)s events were missed.", number) % {"number": number}]
 

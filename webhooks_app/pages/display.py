@@ -69,10 +69,10 @@ def coloured_json(text: str) -> SafeString:
     if len(text) > MAX_COLOURED or not text.lstrip().startswith(("{", "[")):
         return format_html("{}", text)
     parts = (
-        format_html('<span class="webhooks-json-{}">{}</span>', found.lastgroup, found[0])
-        if found.lastgroup
-        else found[0]
-        for found in PARTS_OF_JSON.finditer(text)
+        format_html('<span class="webhooks-json-{}">{}</span>', token.lastgroup, token[0])
+        if token.lastgroup
+        else token[0]
+        for token in PARTS_OF_JSON.finditer(text)
     )
     return format_html_join("", "{}", ((part,) for part in parts))
 

@@ -288,17 +288,17 @@ class ChoiceFields(forms.Form):
         return cleaned
 
     def clean_headers(self) -> dict[str, str]:
-        found: dict[str, str] = {}
+        headers: dict[str, str] = {}
         for line in self.cleaned_data["headers"].splitlines():
             name, colon, value = line.partition(":")
             if not line.strip():
                 continue
             if not colon or not value.strip():
                 raise forms.ValidationError(_("Enter a name, a colon and a value on each line."))
-            if name.strip().lower() in (known.lower() for known in found):
+            if name.strip().lower() in (known.lower() for known in headers):
                 raise forms.ValidationError(_("Enter each name only once."))
-            found[name.strip()] = Masked(value.strip())
-        return found
+            headers[name.strip()] = Masked(value.strip())
+        return headers
 
     @property
     def header_arguments(self) -> dict[str, Any]:

@@ -75,8 +75,8 @@ def as_form_error(error: Exception) -> ValidationError:
 def _translated(error: ValidationError) -> ValidationError:
     if hasattr(error, "error_dict"):
         return ValidationError({name: list(map(_translated, errors)) for name, errors in error.error_dict.items()})
-    found = [(text, each.code) for each in error.error_list for text in each.messages]
-    return ValidationError([ValidationError(translated(text), code=code) for text, code in found])
+    texts = [(text, each.code) for each in error.error_list for text in each.messages]
+    return ValidationError([ValidationError(translated(text), code=code) for text, code in texts])
 
 
 def add_errors(form: forms.BaseForm, error: Exception) -> None:
@@ -90,12 +90,12 @@ def add_errors(form: forms.BaseForm, error: Exception) -> None:
 def preview_of(webhook: Webhook, form: forms.BaseForm, *, event_url: Callable[[str], str]) -> dict[str, Any]:
     """Return the result of the entered filter on the last events; nothing if it is refused. Nothing is saved."""
     try:
-        found = preview_filter(webhook, form.cleaned_data["filter"])
+        preview = preview_filter(webhook, form.cleaned_data["filter"])
     except ValidationError as error:
         add_errors(form, error)
         return {}
-    examples = {"match_url": found.match, "other_url": found.other}
-    return {"preview": found, **{name: event_url(event.pk) for name, event in examples.items() if event is not None}}
+    examples = {"match_url": preview.match, "other_url": preview.other}
+    return {"preview": preview, **{name: event_url(event.pk) for name, event in examples.items() if event is not None}}
 
 
 def refuse(request: HttpRequest, error: Exception) -> None:
@@ -257,7 +257,10 @@ class TestEventForm(forms.Form):
 
     def examples(self) -> dict[str, str]:
         """Return the example of each offered type as indented JSON."""
-        return {found.name: json.dumps(found.example, indent=2, ensure_ascii=False) for found in self.event_types}
+        return {
+            event_type.name: json.dumps(event_type.example, indent=2, ensure_ascii=False)
+            for event_type in self.event_types
+        }
 
     def clean_event_data(self) -> dict[str, Any] | None:
         text = self.cleaned_data["event_data"]
@@ -354,7 +357,7 @@ class RotationForm(SubmittedForm):
 
     def rotate(self, webhook: Webhook, *, actor: BaseActor) -> Rotated:
         """Rotate the chosen key. Raise as the operation."""
-        name, found = self.scheme_of_key, []
+        name, notes = self.scheme_of_key, []
         key = rotation.rotate_secret(
             webhook,
             actor=actor,
@@ -364,12 +367,12 @@ class RotationForm(SubmittedForm):
             activate_at=self.activate_at,
         )
         if warning := rotation.warning_about_key(webhook, name):
-            found.append((messages.WARNING, warning))
+            notes.append((messages.WARNING, warning))
         scheme = known_signatures()[name]
         if not scheme.is_asymmetric:
-            return Rotated(key, found)
+            return Rotated(key, notes)
         public_key = NEW_PUBLIC_KEY % {"key": scheme.verification_key(key)}
-        return Rotated("", [*found, (messages.SUCCESS, public_key)])
+        return Rotated("", [*notes, (messages.SUCCESS, public_key)])
 
 
 def _keys(webhook: Webhook) -> dict[str, str]:

@@ -58,21 +58,21 @@ def why_paused(webhook: Webhook) -> str:
     return pauses.order_by("-pk").values_list("reason", flat=True).first() or ""
 
 
-def in_short(webhook: Webhook, found: Health) -> SafeString | str:
+def in_short(webhook: Webhook, judged: Health) -> SafeString | str:
     """Return one sentence about the state of a webhook, for lists. It reads nothing but the webhook's health."""
-    return next(_facts(webhook, found), "")
+    return next(_facts(webhook, judged), "")
 
 
-def sentences(webhook: Webhook, found: Health) -> list[SafeString | str]:
+def sentences(webhook: Webhook, judged: Health) -> list[SafeString | str]:
     """Return sentences about the state of a webhook, and what happens next, for its page."""
     health = WebhookHealth.of(webhook) or WebhookHealth(webhook=webhook)
-    said = list(_facts(webhook, found))
-    if found.standing is Standing.PARTLY_FAILING:
+    said = list(_facts(webhook, judged))
+    if judged.standing is Standing.PARTLY_FAILING:
         said += _in_common(webhook)
-    said += what_waits(found)
-    said += recovery_in_words(found)
+    said += what_waits(judged)
+    said += recovery_in_words(judged)
     if health.given_up_since is not None:
-        if found.failed_requests or found.standing is not Standing.FAILING:
+        if judged.failed_requests or judged.standing is not Standing.FAILING:
             said.append(_given_up(health))
         if health.warned_at is not None:
             said.append(format_html(gettext("Account notified: {time}."), time=moment(health.warned_at)))
@@ -80,27 +80,27 @@ def sentences(webhook: Webhook, found: Health) -> list[SafeString | str]:
     return said
 
 
-def _facts(webhook: Webhook, found: Health) -> Iterator[SafeString | str]:
+def _facts(webhook: Webhook, judged: Health) -> Iterator[SafeString | str]:
     """Yield the facts that led to the state, from the webhook and its health alone."""
     health = WebhookHealth.of(webhook) or WebhookHealth(webhook=webhook)
-    if found.standing in (Standing.FAILING, Standing.RETRYING):
-        yield _why_failing(health, found)
-    elif found.standing is Standing.PARTLY_FAILING:
+    if judged.standing in (Standing.FAILING, Standing.RETRYING):
+        yield _why_failing(health, judged)
+    elif judged.standing is Standing.PARTLY_FAILING:
         yield from _partly(health)
-    elif found.standing is Standing.SLOW:
+    elif judged.standing is Standing.SLOW:
         yield _slow(health)
-    elif found.standing is Standing.DELAYED and found.since:
+    elif judged.standing is Standing.DELAYED and judged.since:
         text = gettext("Delivery is delayed. An event has been due since {time}; nothing is lost.")
-        yield format_html(text, time=moment(found.since))
-    elif found.standing is Standing.HELD_BACK and found.since:
-        yield format_html(_why_held(webhook), time=moment(found.since), limit=webhook.max_in_flight or 1)
-    elif found.standing is Standing.PAUSED and found.since:
-        yield format_html(gettext("Paused since {since}."), since=moment(found.since))
-    elif found.standing is Standing.HEALTHY and (at := last_at(health)):
+        yield format_html(text, time=moment(judged.since))
+    elif judged.standing is Standing.HELD_BACK and judged.since:
+        yield format_html(_why_held(webhook), time=moment(judged.since), limit=webhook.max_in_flight or 1)
+    elif judged.standing is Standing.PAUSED and judged.since:
+        yield format_html(gettext("Paused since {since}."), since=moment(judged.since))
+    elif judged.standing is Standing.HEALTHY and (at := last_at(health)):
         yield format_html(gettext("Last delivery: {time}."), time=moment(at))
-    elif found.standing is Standing.UNVERIFIED:
+    elif judged.standing is Standing.UNVERIFIED:
         yield gettext("Events are sent to it once its URL has returned a challenge.")
-    elif found.standing is Standing.UNUSED:
+    elif judged.standing is Standing.UNUSED:
         yield gettext("Nothing has been sent to it yet, except tests and verifications.")
 
 
@@ -109,24 +109,24 @@ def cause_in_words(cause: str) -> str:
     return gettext("status %(status)s") % {"status": cause} if cause.isdecimal() else result_in_words(cause)
 
 
-def _why_failing(health: WebhookHealth, found: Health) -> SafeString | str:
-    if found.failed_requests:
-        return _failed_requests(health, found)
-    if found.standing is Standing.FAILING:
+def _why_failing(health: WebhookHealth, judged: Health) -> SafeString | str:
+    if judged.failed_requests:
+        return _failed_requests(health, judged)
+    if judged.standing is Standing.FAILING:
         return _given_up(health)
     return gettext("Deliveries that failed wait for their next attempt.")
 
 
-def _failed_requests(health: WebhookHealth, found: Health) -> SafeString:
-    if found.failed_requests == 1:
+def _failed_requests(health: WebhookHealth, judged: Health) -> SafeString:
+    if judged.failed_requests == 1:
         text = gettext("The last request failed at {time}: {cause}.")
     elif len(health.refused) == 1:
         text = gettext("The last {number} requests failed, since {time}, all with: {cause}.")
     else:
         text = gettext("The last {number} requests failed, since {time}, most with: {cause}.")
     since = health.refused_since or health.failing_since
-    cause = cause_in_words(found.cause)
-    return format_html(text, number=found.failed_requests, time=moment(since) if since else "", cause=cause)
+    cause = cause_in_words(judged.cause)
+    return format_html(text, number=judged.failed_requests, time=moment(since) if since else "", cause=cause)
 
 
 def _given_up(health: WebhookHealth) -> SafeString:

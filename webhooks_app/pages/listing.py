@@ -253,8 +253,8 @@ class Asked:
         if len(self.parts.ids) > MAX_PARTS_COUNTED:
             return ""
         others = {name: value for name, value in self.values.items() if name not in self.listed.chip_names}
-        found = [self._counted(rows, {**others, **chip.values, **more}) for more in chip.counted_by]
-        number, has_more = sum(each for each, _more in found), any(more for _each, more in found)
+        counts = [self._counted(rows, {**others, **chip.values, **more}) for more in chip.counted_by]
+        number, has_more = sum(each for each, _more in counts), any(more for _each, more in counts)
         return f"{grouped(number)}{'+' * has_more}" if number or not has_more else ""
 
     def _counted(self, rows: QuerySet[Any], values: Mapping[str, Any]) -> tuple[int, bool]:

@@ -139,8 +139,8 @@ class DeliveryList(RowList):
     """
 
     def matches_text(self, term: str, asked: Asked) -> Q:
-        if found := asked.events(term):
-            return Q(event__in=found)
+        if events := asked.events(term):
+            return Q(event__in=events)
         return _of_webhook(term, asked)
 
     def parts(self, asked: Asked) -> Parts:

@@ -23,14 +23,14 @@ def disables_at(webhook: Webhook, health: WebhookHealth) -> datetime | None:
     return rule.disables_at(health) if is_judged and rule.is_enough(health) else None
 
 
-def what_waits(found: Health) -> Iterator[SafeString | str]:
+def what_waits(judged: Health) -> Iterator[SafeString | str]:
     """Yield how many events wait, and when they are sent or given up."""
-    outlook = found.outlook or Outlook()
+    outlook = judged.outlook or Outlook()
     number = outlook.waiting
     if not number:
         return
     shown = f"{MAX_WAITING}+" if number > MAX_WAITING else str(number)
-    if found.standing not in FAILS or outlook.next_attempt_at is None:
+    if judged.standing not in FAILS or outlook.next_attempt_at is None:
         yield ngettext("%(number)s event waits.", "%(number)s events wait.", number) % {"number": shown}
         return
     text = ngettext(
@@ -42,15 +42,15 @@ def what_waits(found: Health) -> Iterator[SafeString | str]:
         yield format_html(given_up, time=moment(outlook.given_up_at))
 
 
-def recovery_in_words(found: Health) -> list[SafeString | str]:
+def recovery_in_words(judged: Health) -> list[SafeString | str]:
     """Return a sentence about the automatic recovery of a webhook, if one has begun."""
-    if found.recovery_held_by == "webhook":
+    if judged.recovery_held_by == "webhook":
         return [gettext("Its automatic recovery is held back until events are sent to it again.")]
-    if found.recovery_held_by:
+    if judged.recovery_held_by:
         return [gettext("Its automatic recovery is held back: the replay of the missed events is paused or stopped.")]
-    if found.next_recovery_at is not None:
+    if judged.next_recovery_at is not None:
         text = gettext("The next recovery attempt, with the oldest missed event, is {time}.")
-        return [format_html(text, time=_when(found.next_recovery_at))]
+        return [format_html(text, time=_when(judged.next_recovery_at))]
     return []
 
 

@@ -118,33 +118,33 @@ def retrying(webhook_ids: Sequence[str], now: datetime) -> str:
 def webhook_rows(webhooks: Sequence[Webhook], window: Window, *, url: Callable[[str], str]) -> list[WebhookRow]:
     """Return the rows of a short list of webhooks, which should be loaded with their health."""
     healths = healths_of(webhooks)
-    found = reading.each(window, [webhook.pk for webhook in webhooks]) if webhooks else {}
-    return [_row(webhook, healths[webhook.pk], found[webhook.pk], url(webhook.pk)) for webhook in webhooks]
+    courses = reading.each(window, [webhook.pk for webhook in webhooks]) if webhooks else {}
+    return [_row(webhook, healths[webhook.pk], courses[webhook.pk], url(webhook.pk)) for webhook in webhooks]
 
 
-def _row(webhook: Webhook, found: Health, series: Series, url: str) -> WebhookRow:
+def _row(webhook: Webhook, judged: Health, series: Series, url: str) -> WebhookRow:
     health, total = WebhookHealth.of(webhook), series.total
     numbers = {"delivered": grouped(total.succeeded), "finished": grouped(total.finished)}
     return WebhookRow(
         webhook=webhook,
         url=url,
-        standing=found.standing,
-        sentence=translated(webhook.status_reason) or in_short(webhook, found),
+        standing=judged.standing,
+        sentence=translated(webhook.status_reason) or in_short(webhook, judged),
         disabled=disabled_in(webhook, health) if health else "",
         course=charts.small(charts.sparkline(charts.coarse(series)), name=charts.numbers_of(total)),
         delivered=gettext("%(delivered)s of %(finished)s") % numbers if total.finished else NO_VALUE,
         p95=_milliseconds(total.response_times.percentile(0.95)),
-        last_answer=_last_answer(health, found) if health else "",
+        last_answer=_last_answer(health, judged) if health else "",
     )
 
 
-def _last_answer(health: WebhookHealth, found: Health) -> SafeString | str:
+def _last_answer(health: WebhookHealth, judged: Health) -> SafeString | str:
     """Return the last result and how long ago it was, such as ``500 · 12 s ago``; "" before the first one."""
     if (at := last_at(health)) is None:
         return ""
     result = gettext("succeeded") if at == health.last_success_at else gettext("given up")
-    if found.failed_requests:
-        result = found.cause if found.cause.isdecimal() else cause_in_words(found.cause)
+    if judged.failed_requests:
+        result = judged.cause if judged.cause.isdecimal() else cause_in_words(judged.cause)
     return moment(at, f"{result} · {distance(at)}")
 
 
@@ -156,8 +156,8 @@ def happenings(
     That are the audit entries about webhooks, deliveries and replays, and the problems and finished replays of these
     webhooks. ``url`` returns the URL of the page of a row with this identifier.
     """
-    found = [*_entries(entries, webhooks, url), *_problems(webhooks, url), *_replays(webhooks, url)]
-    return sorted(found, key=lambda each: each.at, reverse=True)[:MAX_HAPPENINGS]
+    changes = [*_entries(entries, webhooks, url), *_problems(webhooks, url), *_replays(webhooks, url)]
+    return sorted(changes, key=lambda each: each.at, reverse=True)[:MAX_HAPPENINGS]
 
 
 def _replays(webhooks: Mapping[str, Webhook], url: Callable[[str], str]) -> Iterator[PastChange]:

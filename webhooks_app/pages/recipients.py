@@ -55,11 +55,11 @@ class Recipients:
 
 def recipients_of(deliveries: QuerySet[Any], event_ids: Sequence[str]) -> dict[str, Recipients]:
     """Return the recipients by event, with one query. Events that are beyond its limit are left out."""
-    found: dict[str, Recipients] = {}
+    recipients: dict[str, Recipients] = {}
     rows = deliveries.filter(event__in=event_ids).order_by("-event_id")
     listed = list(rows.values_list("event_id", "webhook_id", "state")[:HORIZON])
     for event_id, webhook_id, state in listed:
-        found.setdefault(event_id, Recipients()).add(webhook_id, state)
+        recipients.setdefault(event_id, Recipients()).add(webhook_id, state)
     if len(listed) == HORIZON:
-        found[listed[-1][0]].has_more = True
-    return found
+        recipients[listed[-1][0]].has_more = True
+    return recipients

@@ -69,16 +69,16 @@ class Latest(NamedTuple):
 
 
 def latest_of(replay: Replay) -> Latest:
-    found = list(replay.deliveries.order_by("-pk").values_list("pk", "state", "attempt_count")[:LATEST])
-    states = Counter(Delivery.State(state) for _pk, state, _attempts in found)
+    deliveries = list(replay.deliveries.order_by("-pk").values_list("pk", "state", "attempt_count")[:LATEST])
+    states = Counter(Delivery.State(state) for _pk, state, _attempts in deliveries)
     seconds, is_pending = 0, Delivery.State.PENDING in states
     if replay.is_under_way:
         seconds = FAST_SECONDS
-    elif is_pending and timezone.now() < (replay.finished_at or time_of(found[0][0])) + FOLLOWED:
+    elif is_pending and timezone.now() < (replay.finished_at or time_of(deliveries[0][0])) + FOLLOWED:
         seconds = SLOW_SECONDS
     return Latest(
         numbers=[(state.label, number) for state, number in states.items()],
-        answered=next((pk for pk, _state, attempts in found if attempts), ""),
+        answered=next((pk for pk, _state, attempts in deliveries if attempts), ""),
         seconds=seconds,
         is_left=is_pending and not seconds,
     )

@@ -35,16 +35,16 @@ def _fields(
 ) -> Iterator[Field]:
     required = schema.get("required", ())
     for name, declared in schema.get("properties", {}).items() if levels else ():
-        found = _resolved(declared, defs)
+        resolved = _resolved(declared, defs)
         value = example.get(name) if isinstance(example, Mapping) else None
         is_nested, path = isinstance(value, Mapping | list), f"{prefix}{name}"
         shown = "" if value is None or is_nested else compact_json(value)[:MAX_EXAMPLE]
-        meaning = declared.get("description", found.get("description", ""))
+        meaning = declared.get("description", resolved.get("description", ""))
         yield Field(path, _type_of(declared, defs), name in required, meaning, shown)
-        if found.get("type") == "array":
-            found, path = _resolved(found.get("items", {}), defs), f"{path}[]"
+        if resolved.get("type") == "array":
+            resolved, path = _resolved(resolved.get("items", {}), defs), f"{path}[]"
             value = value[0] if isinstance(value, list) and value else None
-        yield from _fields(found, value, defs, f"{path}.", levels - 1)
+        yield from _fields(resolved, value, defs, f"{path}.", levels - 1)
 
 
 def _resolved(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -59,9 +59,9 @@ def _type_of(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> str:
     """Return the type in the words of JSON Schema."""
     if "anyOf" in schema:
         return " | ".join(_type_of(each, defs) for each in schema["anyOf"])
-    found = _resolved(schema, defs)
-    if "enum" in found:
-        return " | ".join(map(compact_json, found["enum"]))
-    if found.get("type") == "array":
-        return gettext("list of %(type)s") % {"type": _type_of(found.get("items", {}), defs)}
-    return str(found.get("format") or found.get("type") or gettext("any"))
+    resolved = _resolved(schema, defs)
+    if "enum" in resolved:
+        return " | ".join(map(compact_json, resolved["enum"]))
+    if resolved.get("type") == "array":
+        return gettext("list of %(type)s") % {"type": _type_of(resolved.get("items", {}), defs)}
+    return str(resolved.get("format") or resolved.get("type") or gettext("any"))

@@ -106,11 +106,11 @@ def _recipients(read: Iterable[Read]) -> list[LaneRecipient]:
     for pk, webhook_id, state in read:
         ids.setdefault(webhook_id, []).append(pk)
         best.add(webhook_id, state)
-    found = [
+    reached = [
         LaneRecipient(State(best.states[webhook_id]), [each[0], *each[1:][1 - MAX_PER_LANE :]])
         for webhook_id, each in ids.items()
     ]
-    return sorted(found, key=lambda recipient: -BEST_FIRST.index(recipient.state))
+    return sorted(reached, key=lambda recipient: -BEST_FIRST.index(recipient.state))
 
 
 def _loaded(
@@ -143,10 +143,10 @@ def _attempts(deliveries: Sequence[Delivery]) -> dict[str, list[DeliveryAttempt]
     """Return the attempts of each delivery, by its ID, with the facts that the timeline shows to the same reader."""
     of = {delivery.pk: delivery for delivery in deliveries}
     rows = DeliveryAttempt.objects.filter(delivery__in=of).order_by("delivery", "number")
-    found: dict[str, list[DeliveryAttempt]] = {}
+    attempts: dict[str, list[DeliveryAttempt]] = {}
     for attempt in attempts_with(rows.values(*LISTED, "started_at")[:MAX_ATTEMPTS], of):
-        found.setdefault(attempt.delivery_id, []).append(attempt)
-    return found
+        attempts.setdefault(attempt.delivery_id, []).append(attempt)
+    return attempts
 
 
 def _of_delivery(
@@ -224,15 +224,15 @@ def _notices(event: Event, attempts: Iterable[DeliveryAttempt], *, url: Delivery
     if not candidates:
         return {}
     events = Event.objects.filter(pk__in=candidates, body__contains=f'"{event.pk}"')
-    found: dict[str, list[TimelineStep]] = {}
+    notices: dict[str, list[TimelineStep]] = {}
     for notice in Delivery.objects.filter(event__in=events).select_related("webhook").order_by()[:MAX_NOTICED]:
         what = gettext("Retry notice: %(state)s") % {"state": notice.get_state_display()}
         tone = TONES[State(notice.state)]
         step = TimelineStep(
             kind="notice", what=what, at=notice.created_at, tone=tone, url=url(notice.pk), sent_to=notice.webhook.url
         )
-        found.setdefault(notice.webhook_id, []).append(step)
-    return found
+        notices.setdefault(notice.webhook_id, []).append(step)
+    return notices
 
 
 def _in_order(steps: Iterable[TimelineStep], began: datetime) -> list[TimelineStep]:

@@ -102,11 +102,11 @@ def positions(moments: Collection[datetime]) -> dict[datetime, float]:
     ordered = sorted(moments)
     gaps = [math.log1p((later - earlier) / timedelta(seconds=1)) for earlier, later in pairwise(ordered)]
     unit = (RIGHT - LEFT) / (sum(gaps) or 1)
-    x, found = float(LEFT), {ordered[0]: float(LEFT)}
+    x, x_of = float(LEFT), {ordered[0]: float(LEFT)}
     for moment, gap in zip(ordered[1:], gaps, strict=True):
         x += gap * unit
-        found[moment] = x
-    return found
+        x_of[moment] = x
+    return x_of
 
 
 def lane_of(
@@ -151,8 +151,8 @@ def _shortened(url: str) -> str:
 
 def ticks(x_of: Mapping[datetime, float], began: datetime) -> list[TimelineTick]:
     """Return the labels of the axis: the emission, and the time since then, wherever there is room."""
-    found = [TimelineTick(round(x_of[began], 1), gettext("Emitted"))]
+    shown = [TimelineTick(round(x_of[began], 1), gettext("Emitted"))]
     for moment, x in x_of.items():
-        if x - found[-1].x >= TICK_ROOM and (since := after(moment, began)):
-            found.append(TimelineTick(round(x, 1), since))
-    return found
+        if x - shown[-1].x >= TICK_ROOM and (since := after(moment, began)):
+            shown.append(TimelineTick(round(x, 1), since))
+    return shown

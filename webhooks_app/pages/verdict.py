@@ -43,10 +43,10 @@ def attention_in(webhooks: QuerySet[Webhook], now: datetime) -> Attention:
     """Return which of the first webhooks need attention."""
     cases = {each: is_it for each, is_it in conditions(now).items() if each.tone in ("bad", "late")}
     standing = Case(*(When(is_it, then=Value(each.value)) for each, is_it in cases.items()), output_field=CharField())
-    found = list(webhooks.values_list("pk", standing)[: MAX_JUDGED + 1])
-    judged = found[:MAX_JUDGED]
+    standings = list(webhooks.values_list("pk", standing)[: MAX_JUDGED + 1])
+    judged = standings[:MAX_JUDGED]
     attention = [(each, pk) for each in Standing for pk, standing in judged if standing == each]
-    return Attention(len(judged), len(found) <= MAX_JUDGED, attention)
+    return Attention(len(judged), len(standings) <= MAX_JUDGED, attention)
 
 
 def verdict_of(attention: Attention, day: Counters) -> Verdict:

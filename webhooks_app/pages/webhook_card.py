@@ -59,10 +59,10 @@ def remedy_of(standing: Standing, missed: int = 0) -> Remedy:
     return Remedy(name, WEBHOOK[name].label)
 
 
-def missed_by(webhook: Webhook, found: Health) -> int:
+def missed_by(webhook: Webhook, judged: Health) -> int:
     """Return the number of events known to be missed, without counting them: those of the failure, or of the day."""
     stored = WebhookHealth.of(webhook)
-    return found.given_up or (stored.recent.get(MISSED, 0) if stored else 0)
+    return judged.given_up or (stored.recent.get(MISSED, 0) if stored else 0)
 
 
 def card_of(
@@ -73,18 +73,18 @@ def card_of(
     ``deliveries`` are those of the webhook that the viewer may see, or None for a viewer who may see none. ``listed``
     returns the URL of their list with filters.
     """
-    found = health_of(webhook)
-    failure, cause = _last_failure(webhook, deliveries, found) if deliveries is not None else (None, "")
+    judged = health_of(webhook)
+    failure, cause = _last_failure(webhook, deliveries, judged) if deliveries is not None else (None, "")
     failures = listed(webhook_id=webhook.pk, state=State.GIVEN_UP) if deliveries is not None else ""
     return {
-        "standing": found.standing,
-        "remedy": remedy_of(found.standing, missed_by(webhook, found)),
+        "standing": judged.standing,
+        "remedy": remedy_of(judged.standing, missed_by(webhook, judged)),
         "until_verified": until_verified(webhook),
         "shown_url": breakable(Truncator(webhook.url).chars(MAX_URL)),
         "status_reason": translated(webhook.status_reason) or health.why_paused(webhook),
         "cause": cause,
         "cause_url": url(failure.pk) if failure else "",
-        "health_sentences": [] if found.standing is Standing.HEALTHY else health.sentences(webhook, found),
+        "health_sentences": [] if judged.standing is Standing.HEALTHY else health.sentences(webhook, judged),
         "facts": [fact for fact in _facts(webhook, failures) if fact.value],
     }
 
@@ -101,9 +101,9 @@ def _moment(at: Any) -> Any:
     return at and moment(at)
 
 
-def _last_failure(webhook: Webhook, deliveries: DeliveryQuerySet, found: Health) -> tuple[Delivery | None, str]:
+def _last_failure(webhook: Webhook, deliveries: DeliveryQuerySet, judged: Health) -> tuple[Delivery | None, str]:
     """Return the last delivery of an event with a failed request and its reason, if the receiver fails."""
-    if found.standing not in FAILS:
+    if judged.standing not in FAILS:
         return None, ""
     events = deliveries.filter(kind=Delivery.Kind.EVENT)
     failure = events.in_state(State.GIVEN_UP).order_by("-pk").first()

@@ -60,8 +60,8 @@ def remedies(page: AccountPage, webhook: Webhook, remedy: Remedy) -> list[Button
     """Return the button of the remedy, and that of a test event."""
     labels = {"send_test": OFFERS["send_test"].label, remedy.action: remedy.label}
     offers = {name: OFFERS[name] for name in dict.fromkeys((remedy.action, "send_test"))}
-    found = buttons_of(page, offers, webhook, lambda name: name)
-    return [Button(labels[button.url], url_of_action(page, webhook, button.url)) for button in found]
+    buttons = buttons_of(page, offers, webhook, lambda name: name)
+    return [Button(labels[button.url], url_of_action(page, webhook, button.url)) for button in buttons]
 
 
 class ActionPage(AccountPage, BaseFormView):

@@ -85,11 +85,11 @@ def visible_accounts(user: Any, key: str | None = None) -> list[Account]:
     """Return the accounts whose pages the user may read; only the one with this primary key, if given."""
     rows = current(owners().visible_to(user))
     try:
-        found = list(rows.order_by("pk")[:MAX_ACCOUNTS] if key is None else rows.filter(pk=parse_key(key)))
+        visible = list(rows.order_by("pk")[:MAX_ACCOUNTS] if key is None else rows.filter(pk=parse_key(key)))
     except (InvalidOwnerError, OverflowError):  # not a key, or a number that SQLite cannot hold
         return []
-    access = access_of(user, found)
-    return [Account(owner, access[owner.pk]) for owner in found if Access.READ in access[owner.pk]]
+    access = access_of(user, visible)
+    return [Account(owner, access[owner.pk]) for owner in visible if Access.READ in access[owner.pk]]
 
 
 def in_zone_of(request: HttpRequest) -> AbstractContextManager[Any]:
@@ -209,10 +209,10 @@ class AccountPage(SafePage):
     """Whether the open page reads itself again, and replaces its parts."""
 
     def answer(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        found = self.accounts(kwargs["owner"])
-        if not found:
+        accounts = self.accounts(kwargs["owner"])
+        if not accounts:
             raise Http404
-        (self.account,) = found
+        (self.account,) = accounts
         try:
             self.actor.require(self.right, self.owner.pk)
             return super().answer(request, *args, **kwargs)

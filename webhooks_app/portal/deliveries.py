@@ -116,8 +116,8 @@ class EventListPage(ListPage):
 
     def shown(self, page: Page) -> dict[str, Any]:
         own = Delivery.objects.owned_by(self.owner).for_owner()
-        found = recipients_of(own, [event.pk for event in page.rows])
-        return {"events": page.rows, "rows": [(event, found.get(event.pk)) for event in page.rows]}
+        recipients = recipients_of(own, [event.pk for event in page.rows])
+        return {"events": page.rows, "rows": [(event, recipients.get(event.pk)) for event in page.rows]}
 
 
 class EventPage(AccountPage):

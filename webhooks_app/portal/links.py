@@ -72,8 +72,8 @@ class LinkPage(SafePage):
 
     def setup(self, request: HttpRequest, *args: Any, **kwargs: Any) -> None:
         super().setup(request, *args, **kwargs)
-        found = LINK_TEXT.search(kwargs["token"])  # mail programs may add characters after the link
-        self.text = found[0] if found else ""
+        link = LINK_TEXT.search(kwargs["token"])  # mail programs may add characters after the link
+        self.text = link[0] if link else ""
         self.address = reverse("webhooks_portal:link", args=(self.text,)) if self.text else ""
         # Django's log and error reports have the path of a refused request, where others could read an unopened link.
         request.META = {
@@ -111,10 +111,10 @@ class LinkPage(SafePage):
         link = PortalLink.objects.with_text(self.text)
         if link is not None and self.link is not None and self.link.link.pk == link.pk:
             return HttpResponseRedirect(first_page(link))
-        found = usable(link) if link is not None and link.opened_at is None else None
-        if found is None:
+        session = usable(link) if link is not None and link.opened_at is None else None
+        if session is None:
             return self.closed(NO_LONGER_VALID, status=404)
-        response = self.render_to_response(self._context(found))
+        response = self.render_to_response(self._context(session))
         set_cookie(response, request, PROBE, self.probe, is_framed=is_framed(request))
         return response
 

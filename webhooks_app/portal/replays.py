@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from django.contrib import messages
@@ -49,8 +50,8 @@ class NewReplayPage(WebhookFormPage):
         if not self.webhook.is_stopped:
             return None
         remedies = {name: WEBHOOK[name] for name in ("enable", "verify")}
-        found = buttons_of(self, remedies, self.webhook, lambda name: self.url("webhook-action", self.webhook.pk, name))
-        return next(found, None)
+        links = buttons_of(self, remedies, self.webhook, partial(self.url, "webhook-action", self.webhook.pk))
+        return next(links, None)
 
     def carry_out(self, form: Any) -> HttpResponse:
         replay = replays.plan(self.webhook, actor=self.actor, **form.cleaned_data)
@@ -70,12 +71,12 @@ class ReplayPage(AccountPage):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         replay: Replay = self.find(Replay.objects.select_related("webhook"), self.kwargs["pk"])
-        found = progress_of(replay, event_url=lambda pk: self.url("event", pk))
-        answer = last_answer(replay.deliveries.for_owner(), found["latest"].answered, url=self.delivery_url)
+        progress = progress_of(replay, event_url=lambda pk: self.url("event", pk))
+        answer = last_answer(replay.deliveries.for_owner(), progress["latest"].answered, url=self.delivery_url)
         return super().get_context_data(
             subject=replay.webhook.url,
             deliveries_url=f"{self.url('deliveries')}?replay_id={replay.pk}",
-            **found,
+            **progress,
             **answer,
             steps=list(buttons_of(self, REPLAY, replay, lambda name: self.url("replay-step", replay.pk, name))),
             **kwargs,

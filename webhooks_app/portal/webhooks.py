@@ -164,11 +164,11 @@ class UrlPage(FormPage):
     """A form with a URL, and a button that enters its ASCII form. Nothing is saved by this button."""
 
     def get_form_kwargs(self) -> dict[str, Any]:
-        found = super().get_form_kwargs()
+        arguments = super().get_form_kwargs()
         if url := self.request.POST.get("use_url"):
-            found["data"] = found["data"].copy()
-            found["data"]["url"] = url
-        return found
+            arguments["data"] = arguments["data"].copy()
+            arguments["data"]["url"] = url
+        return arguments
 
     def form_valid(self, form: Any) -> HttpResponse:
         if "use_url" not in self.request.POST:
@@ -202,8 +202,8 @@ class NewWebhookPage(UrlPage, SecretFormPage):
 
 def card(page: AccountPage, webhook: Webhook, tab: str) -> dict[str, Any]:
     """Return the context of a webhook's card, with links to the sections of its page."""
-    found = card_of(webhook, shown_deliveries(webhook), url=page.delivery_url, listed=partial(_list_url, page))
-    since = webhook.shown_status_changed_at if found["standing"].began_with_status else None
+    shown = card_of(webhook, shown_deliveries(webhook), url=page.delivery_url, listed=partial(_list_url, page))
+    since = webhook.shown_status_changed_at if shown["standing"].began_with_status else None
     facts = [Fact(_("Status since"), moment(since))] if since else []
     urls = {
         "overview": (_("Overview"), page.url("webhook", webhook.pk)),
@@ -217,9 +217,9 @@ def card(page: AccountPage, webhook: Webhook, tab: str) -> dict[str, Any]:
         "webhook": webhook,
         "heading": webhook.description or gettext("Webhook"),
         "sections": [Section(label, url, name == tab) for name, (label, url) in urls.items()],
-        "remedies": remedies(page, webhook, found["remedy"]),
-        **found,
-        "facts": [*facts, *found["facts"]],
+        "remedies": remedies(page, webhook, shown["remedy"]),
+        **shown,
+        "facts": [*facts, *shown["facts"]],
     }
 
 
@@ -233,8 +233,8 @@ class WebhookTab(OfWebhook):
     tab: str
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        found = card(self, self.webhook, self.tab)
-        return super().get_context_data(**{"title": found["heading"], **found, **kwargs})
+        context = card(self, self.webhook, self.tab)
+        return super().get_context_data(**{"title": context["heading"], **context, **kwargs})
 
 
 class WebhookPage(WebhookTab):
