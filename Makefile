@@ -29,7 +29,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Otherwise each of the tests' hundreds of processes would compile all of its imports.
 unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
-.PHONY: help demo run test test-all test-newer soak simulate lint format types imports pictures docs bench build pins clean
+.PHONY: help demo run test test-all test-newer soak simulate lint format types imports pictures docs bench release pins clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -90,11 +90,8 @@ docs: $(INSTALLED) ## Build the documentation site into build/docs; a warning is
 bench: $(INSTALLED) ## Measure everything on this machine, more than an hour (QUICK=1: 15 minutes)
 	@$(BIN)/python -m benchmarks $(if $(QUICK),--quick)
 
-build: $(INSTALLED) ## Build the wheels and sdists of the app and of webhooks-receiver into dist/
-	rm -rf dist
-	$(BIN)/python -m build --no-isolation --outdir dist
-	$(BIN)/python -m build --no-isolation --outdir dist webhooks-receiver
-	$(BIN)/twine check --strict dist/*
+release: $(INSTALLED) ## Build what a release uploads into dist/, twice, and try it in empty environments
+	$(BIN)/python release.py
 
 pins: $(INSTALLED) ## Update requirements-dev.txt from pyproject.toml
 	$(BIN)/python -m pip install --quiet uv

@@ -113,13 +113,13 @@ def _judged(standings: Mapping[str, int]) -> Metric:
 def _gauged(facts: dict[str, object], now: datetime) -> Iterator[Metric]:
     """Yield the job's counts, or nothing if it has never run, because 0 would be a guess."""
     texts = {
-        "waiting": "Pending deliveries that are not in flight.",
-        "due": "Waiting deliveries that are due. The limits of their webhooks may delay them.",
-        "held": "Waiting deliveries whose webhook is paused, unverified or stopped.",
+        "webhooks_deliveries_waiting": "Pending deliveries that are not in flight.",
+        "webhooks_deliveries_due": "Waiting deliveries that are due. The limits of their webhooks may delay them.",
+        "webhooks_deliveries_held": "Waiting deliveries whose webhook is paused, unverified or stopped.",
     }
     for name, text in texts.items():
-        if isinstance(number := facts.get(name), int):
-            yield GaugeMetricFamily(f"webhooks_deliveries_{name}", text, value=number)
+        if isinstance(number := facts.get(name.rpartition("_")[2]), int):
+            yield GaugeMetricFamily(name, text, value=number)
     if isinstance(at := facts.get("at"), str):
         age = _seconds(now - datetime.fromisoformat(at))
         yield GaugeMetricFamily(
