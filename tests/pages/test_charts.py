@@ -26,7 +26,7 @@ def test_no_label_of_the_axis_is_cut_off_at_any_hour(window: Window) -> None:
 
         drawn = render_to_string("webhooks_app/parts/frame.svg", {"frame": frame})
 
-        labels = re.findall(r'class="time (\w*)" x="([\d.]+)"[^>]*>([^<]+)<', drawn)
+        labels = re.findall(r'<text [^>]*\btime (\w*)" x="([\d.]+)"[^>]*>([^<]+)<', drawn)
         assert len(labels) >= 4
         for edge, x, label in labels:
             width = len(label) * DIGIT
