@@ -24,21 +24,12 @@ from ..portal.conftest import Customer
 from ..portal.test_routes import ROUTES, path_of
 from ..support.rows import plan_replay
 from .conftest import Console, Login, new_session, served_in
-from .inspection import LOOKS, keep_picture, looking, overflow
+from .inspection import LOOKS, Look, keep_picture, looking, overflow, wear
 from .test_pages import PAGES
 
 pytestmark = [pytest.mark.only_on("sqlite"), pytest.mark.timeout(900)]
 
 TRANSITION_MILLISECONDS = 250
-
-IN_THEME = """
-    theme => {
-        const html = document.documentElement;
-        if (html.hasAttribute("x-data")) html.classList.toggle("dark", theme === "dark");
-        if (html.dataset.bsTheme) html.dataset.bsTheme = theme;
-    }
-"""
-"""Changes the colours of Unfold and Jazzmin, which choose them when the page is loaded."""
 
 SHAPES = [(theme, *size) for theme in ("light", "dark") for size in ((1440, 900), (390, 844))]
 
@@ -97,9 +88,7 @@ def test_every_page_of_the_customers_has_its_pictures_taken(browser: Browser, co
 def taken(tab: Tab, name: str) -> Iterator[str]:
     """Take the pictures of a page in each theme and width, and yield what is cut off."""
     for theme, width, height in SHAPES:
-        tab.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
-        tab.evaluate(IN_THEME, theme)
-        tab.set_viewport_size({"width": width, "height": height})
+        wear(tab, Look(theme=theme, width=width, height=height))
         tab.wait_for_timeout(TRANSITION_MILLISECONDS)
         keep_picture(tab, f"{name} {theme} {width}")
         yield from overflow(tab)

@@ -16,6 +16,8 @@ from .inspection import LOOKS, keep_picture, looking
 MAX_STOPS = 150
 """Maximum number of times to press Tab on a page."""
 
+RELOAD_MILLISECONDS = 500
+
 SHOWS_FOCUS = """() => {
   const style = getComputedStyle(document.activeElement);
   const hasOutline = style.outlineStyle !== "none" && parseFloat(style.outlineWidth) > 0;
@@ -65,6 +67,7 @@ class Operator:
         """Reload the page, without JavaScript, until it shows the text."""
 
         def shows_it() -> bool:
+            self.tab.wait_for_timeout(RELOAD_MILLISECONDS)
             self.tab.reload()
             return self.tab.get_by_text(text).first.is_visible()
 

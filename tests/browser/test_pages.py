@@ -159,6 +159,14 @@ add("key, delete", lambda: url("apikey_delete", ApiKey.objects.latest("pk").pk))
 add("audit", lambda: url("auditentry_changelist", query=f"?q={a_changed_webhook().pk}"))
 add("audit entry", lambda: url("auditentry_change", AuditEntry.objects.latest("pk").pk))
 
+RULE = """
+    rule => {
+        const sheet = new CSSStyleSheet();
+        sheet.replaceSync(rule);
+        document.adoptedStyleSheets = [sheet];
+    }
+"""
+
 EMPTY = ("index", "receivers", "webhooks", "deliveries", "events", "keys")
 
 
@@ -193,6 +201,26 @@ def test_overflow_and_missing_names_are_found(browser: Browser, console: Console
 
     assert "pixels wide" in found
     assert "critical" in found
+
+
+@pytest.mark.parametrize(
+    ("when", "fault", "found_in"),
+    [
+        ("prefers-color-scheme: light", "color: #999; background: #aaa", "light 1440"),
+        ("prefers-color-scheme: dark", "color: #999; background: #aaa", "dark 390"),
+        ("min-width: 1000px", "width: 3000px", "light 1440"),
+        ("max-width: 400px", "width: 600px", "dark 390"),
+    ],
+)
+def test_a_fault_of_one_look_is_found(
+    browser: Browser, empty_console: Console, when: str, fault: str, found_in: str
+) -> None:
+    def break_rules(tab: Tab) -> None:
+        tab.evaluate(RULE, f"@media ({when}) {{ h1 {{ {fault} }} }}")
+
+    found = inspect(browser, empty_console, "broken", url("apikey_changelist"), break_rules)
+
+    assert {each.partition(":")[0] for each in found} == {found_in}
 
 
 @pytest.mark.parametrize("style", ["overflow: hidden", "overflow: auto"])

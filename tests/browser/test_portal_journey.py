@@ -8,13 +8,13 @@ import uuid
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, expect
 
 from ..example_project.commands import running
 from ..support.servers.process import free_port
 from ..support.waiting import wait_until
 from .conftest import EXPECT_MILLISECONDS
-from .inspection import LOOKS, keep_picture, problems_of
+from .inspection import problems_in_each_look
 from .operator import Operator
 from .test_journeys import VERIFIED
 
@@ -46,18 +46,6 @@ def signs_up(customer: Operator, name: str) -> None:
     customer.fills("Password:", "a password of a test")
     customer.fills("Password confirmation:", "a password of a test")
     customer.confirms("Sign up")
-
-
-def problems_in_each_look(tab: Page, name: str) -> list[str]:
-    found = []
-    for look in LOOKS:
-        tab.set_viewport_size({"width": look.width, "height": look.height})
-        tab.emulate_media(color_scheme=look.theme)  # type: ignore[arg-type]
-        keep_picture(tab, f"{name} {look.width} {look.theme}")
-        found += problems_of(tab, look)
-    tab.set_viewport_size({"width": LOOKS[0].width, "height": LOOKS[0].height})
-    tab.emulate_media(color_scheme="light")
-    return found
 
 
 def event_types(customer: Operator, state: str) -> list[str]:
