@@ -12,8 +12,10 @@ from playwright.sync_api import Browser, expect
 
 from tests.maintenance.rollups.conftest import make_tally
 from webhooks_app.maintenance.rollups.folding import fold
+from webhooks_app.maintenance.rollups.reading import Window
 from webhooks_app.models import WorkerProcess
 
+from ..pages.test_charts import axes_at_every_hour
 from ..support.rows import EVENT_TYPE, make_webhook
 from .conftest import Console
 from .inspection import FAINT, LOOKS, looking, overflow
@@ -54,6 +56,17 @@ def test_the_course_of_a_webhook_is_in_view_and_the_charts_are_legible(
     assert courses == [True]
     assert unclear == []
     assert problems == []
+
+
+def test_no_label_of_a_chart_is_cut_off_at_any_hour(browser: Browser, console: Console) -> None:
+    with looking(browser, console, LOOKS[1]) as (tab, _problems):
+        tab.goto(console.address + reverse("admin:app_list", args=["webhooks_app"]))
+        chart = tab.locator("figure svg").first
+        assert overflow(tab) == []
+        for window in Window:
+            for now, drawn in axes_at_every_hour(window):
+                chart.evaluate("(svg, drawn) => { svg.innerHTML = drawn; }", drawn)
+                assert (now, overflow(tab)) == (now, [])
 
 
 def test_the_overview_is_refreshed_until_an_error(browser: Browser, empty_console: Console) -> None:
