@@ -40,10 +40,16 @@ def _timeout_seconds(item: pytest.Item) -> float:
     return marker.args[0] if marker else 0
 
 
-def pytest_collection_finish() -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
     """Exclude the collected tests from garbage collection, which would visit each of them again and again."""
-    gc.collect()
-    gc.freeze()
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(autouse=True)
