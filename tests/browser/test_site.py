@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tests.house.test_docs_site import site
+from tests.docs.test_site import site
 
 from .inspection import overflow
 

@@ -35,7 +35,7 @@ LONGER = {
         "signatures/test_standard.py",
     ),
     "measurements, builds and type checkers": (
-        *("benchmarks", "emission/test_typing.py", "house/test_docs_site.py"),
+        *("benchmarks", "emission/test_typing.py", "docs/test_site.py"),
         *("transport/test_exhaustion.py", "transport/test_many_requests.py"),
     ),
     "walks through every page, and hostile values in every place": (
