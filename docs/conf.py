@@ -38,6 +38,7 @@ html_title = "webhooks_app"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sphinx = False
+html_search_scorer = str(ROOT / "docs" / "scorer.js")
 pygments_style = "friendly"
 pygments_dark_style = "github-dark"
 html_theme_options = {"navigation_with_keys": True}

@@ -40,7 +40,7 @@ LANGUAGES = {
     "java",
     "csharp",
 }
-NEW = ("start/", "guides/", "integrators/", "reference/", "why/", "waking", "index")
+NEW = ("start/", "questions/", "guides/", "integrators/", "reference/", "why/", "waking", "index")
 OTHER_PACKAGES = ("db_worker", "run_huey", "rqworker")
 """Commands of packages that are not installed here."""
 COMMANDS = [
