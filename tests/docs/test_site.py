@@ -7,6 +7,7 @@ Sphinx does not compare the reference with ``__all__``, with the rows of our tab
 from __future__ import annotations
 
 import importlib
+import json
 import re
 import subprocess
 import sys
@@ -123,6 +124,51 @@ def test_each_operation_of_the_rest_api_has_an_example_in_three_languages(site: 
             ("Python", ""),
             ("JavaScript", ""),
         ]
+
+
+QUESTIONS = {
+    "send only to one customer": "one-customer",
+    "change retry schedule": "retry-schedule",
+    "why was my webhook disabled": "disabled-webhook",
+    "verify in Go": "verify-in-go",
+    "run it on Kubernetes": "kubernetes",
+    "Kubernetes": "kubernetes",
+    "how do I upgrade": "upgrade",
+    "how much can my machine send": "capacity-and-load-test",
+    "load test": "capacity-and-load-test",
+    "load tests": "capacity-and-load-test",
+    "delete a customer's data": "customers-data",
+    "RabbitMQ": "rabbitmq",
+    "send from a service that is not Django": "another-service",
+    "get an event while I develop": "development",
+    "what happens when Redis dies": "redis-outage",
+}
+"""What a user types into the search, and the page with the answer, below ``questions``."""
+
+SEARCH = """
+const { readFileSync } = require("fs");
+globalThis.window = globalThis;
+globalThis._ready = () => {};
+globalThis.document = { documentElement: { dataset: { content_root: "" } }, addEventListener() {} };
+const load = (name) => (0, eval)(readFileSync(`${process.argv[1]}/${name}`, "utf8").replace(/^const /gm, "var "));
+["_static/language_data.js", "_static/searchtools.js", "searchindex.js"].forEach(load);
+const first = (query) => Search._performSearch(...Search._parseQuery(query)).at(-1)?.[0];
+console.log(JSON.stringify(process.argv.slice(2).map(first)));
+"""
+
+
+def test_the_search_finds_the_answer_to_each_question(site: Path) -> None:
+    command = ["node", "-e", SEARCH, str(site), *QUESTIONS]
+    found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+    assert dict(zip(QUESTIONS, found, strict=True)) == {query: f"questions/{page}" for query, page in QUESTIONS.items()}
+
+
+def test_each_question_is_two_clicks_from_the_index() -> None:
+    listed = re.findall(r"^questions/([\w-]+)$", (DOCS / "questions.md").read_text(), re.MULTILINE)
+
+    assert "(questions.md)" in (DOCS / "index.md").read_text()
+    assert set(listed) == set(QUESTIONS.values()) == {path.stem for path in (DOCS / "questions").glob("*.md")}
 
 
 def test_no_page_loads_anything_from_the_network(site: Path) -> None:
