@@ -1,11 +1,9 @@
 // Orders the results of the search: answers to questions first, then guides. Lists of names and changes come last.
 var Scorer = {
-  first: ["questions/", "start/", "guides/", "integrators/"],
-  last: ["python-api", "benchmarks", "reference/release-notes", "reference/rest-api"],
+  added: { "questions/": 20, "start/": 8, "guides/": 6, "python-api": -8, benchmarks: -8, "reference/release": -8 },
   score: ([page, , , , score]) => {
-    const group = Scorer.first.findIndex((name) => page.startsWith(name));
-    if (group >= 0) return score + 12 - 2 * group;
-    return Scorer.last.some((name) => page.startsWith(name)) ? score - 8 : score;
+    const start = Object.keys(Scorer.added).find((each) => page.startsWith(each));
+    return score + (start ? Scorer.added[start] : 0);
   },
 
   // Sphinx's own values.

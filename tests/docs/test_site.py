@@ -147,10 +147,13 @@ QUESTIONS = {
 
 SEARCH = """
 const { readFileSync } = require("fs");
+const { runInThisContext } = require("vm");
 globalThis.window = globalThis;
+globalThis.SPHINX_HIGHLIGHT_ENABLED = false;
 globalThis._ready = () => {};
-globalThis.document = { documentElement: { dataset: { content_root: "" } }, addEventListener() {} };
-const load = (name) => (0, eval)(readFileSync(`${process.argv[1]}/${name}`, "utf8").replace(/^const /gm, "var "));
+const element = { dataset: { content_root: "" } };
+globalThis.document = { documentElement: element, getElementById: () => element, addEventListener() {} };
+const load = (name) => runInThisContext(readFileSync(`${process.argv[1]}/${name}`, "utf8"));
 ["_static/language_data.js", "_static/searchtools.js", "searchindex.js"].forEach(load);
 const first = (query) => Search._performSearch(...Search._parseQuery(query)).at(-1)?.[0];
 console.log(JSON.stringify(process.argv.slice(2).map(first)));
