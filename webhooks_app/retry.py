@@ -154,6 +154,7 @@ class FixedPolicy(BaseRetryPolicy):
         self.max_attempts = 1 + len(self._delays)
         if current is not None:
             self.jitter, self.max_retry_after = current.jitter, current.max_retry_after
+            self.label = current.label
 
     def delay(self, number: int) -> timedelta:
         return self._delays[number - 1]

@@ -16,7 +16,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from tests.maintenance.rollups.conftest import make_tally
-from tests.support.reading import cells, figure, named
+from tests.support.reading import cells, figure, named, words
 from webhooks_app.admin.display import console_url
 from webhooks_app.emission import emit
 from webhooks_app.maintenance.rollups.folding import fold
@@ -312,3 +312,23 @@ def test_the_overview_of_an_account_with_10_000_webhooks_reads_some_and_says_so(
     assert read < 10_000
     assert shows(answers[0], "You have more than 100 webhooks.")
     assert 60 <= int(figure(text(answers[0]), "Oldest overdue").removesuffix(" s")) < 600
+
+
+def test_the_overview_says_what_happened_and_leads_there(superuser: Page, counted: Webhook) -> None:
+    counted.pause()
+
+    happened = named(overview(superuser), "What happened")
+
+    assert "Webhook paused" in words(happened)
+    assert counted.url in words(happened)
+    assert happened.select(f'a[href="{reverse("admin:webhooks_app_webhook_change", args=[counted.pk])}"]')
+
+
+PAST = {"view_delivery", "view_webhook", "view_auditentry", "view_problem", "view_replay"}
+
+
+@pytest.mark.parametrize("lacking", ["", "view_auditentry", "view_problem", "view_replay"])
+def test_only_who_may_view_all_of_it_sees_what_happened(staff: Any, lacking: str) -> None:
+    shown = overview(staff("boris", *(PAST - {lacking})))
+
+    assert ("What happened" in shown) is (not lacking)

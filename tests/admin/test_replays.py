@@ -189,7 +189,7 @@ def test_a_stopped_replay_shows_the_reason(superuser: Page, replay: Replay, webh
 
 def test_a_webhook_links_to_its_missed_events(superuser: Page, webhook: Webhook, missed: Event) -> None:
     buttons = superuser.get("webhook", "change", webhook.pk).context["page_actions"]
-    assert "Recover missed events" in [button.label for button in buttons]
+    assert "Replay events" in [button.label for button in buttons]
 
     form = superuser.get("webhook", "act", webhook.pk, "replay_missed").context["form"]
 
@@ -206,7 +206,7 @@ def test_enabling_several_webhooks_offers_their_replays(superuser: Page, webhook
 
     messages = shown_messages(superuser.act("enable", *webhooks, confirmed=True))
 
-    assert "Recover missed events" in " ".join(messages)
+    assert "Replay events" in " ".join(messages)
     assert all(f"/replay/add/?webhook={each.pk}" in " ".join(messages) for each in webhooks)
 
 

@@ -245,8 +245,8 @@ def test_replaced_keys_of_all_schemes_are_expired(superuser: Page, paired: Webho
 @pytest.mark.parametrize(
     ("policy", "shown"),
     [
-        pytest.param("", "specification: retries after 1 s, 5 s, 30 s", id="specification"),
-        pytest.param("extended", "extended: retries after 5 s, 5 min, 30 min, 2 h", id="extended"),
+        pytest.param("", "Quick retries: retries after 1 s, 5 s, 30 s", id="specification"),
+        pytest.param("extended", "Retries for three days: retries after 5 s, 5 min, 30 min, 2 h", id="extended"),
     ],
 )
 def test_the_page_of_a_delivery_shows_its_retry_policy(superuser: Page, policy: str, shown: str) -> None:
@@ -265,7 +265,7 @@ def test_a_retry_notice_has_no_retries(superuser: Page) -> None:
     event = emit_one(superuser.user)
     notice = Delivery.objects.queue(event=event, webhook=webhook, kind="retry_notice", max_attempts=1)
 
-    assert shows(superuser.get("delivery", "change", notice.pk), "specification: no retries")
+    assert shows(superuser.get("delivery", "change", notice.pk), "Quick retries: no retries")
 
 
 def test_an_accepted_status_is_named(superuser: Page) -> None:

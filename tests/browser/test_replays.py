@@ -27,7 +27,7 @@ def test_missed_events_are_replayed_by_clicking(browser: Browser, empty_console:
 
     with looking(browser, empty_console, LOOKS[0]) as (tab, problems):
         tab.goto(empty_console.address + url("webhook_change", webhook.pk))
-        tab.click("text=Recover missed events")
+        tab.click("text=Replay events")
         tab.click("input[value=Preview]")
         tab.wait_for_selector("text=1 event would be sent.")
         assert missed.pk in tab.inner_text("#content")

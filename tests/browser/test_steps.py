@@ -114,7 +114,7 @@ def test_a_week_is_replayed_and_stopped(
     with at_the_console(browser, login) as operator:
         operator.opens(INDEX)
         operator.clicks(operator.tab.get_by_role("rowheader", name=failing.url).get_by_role("link").first)
-        operator.follows("Recover missed events")
+        operator.follows("Replay events")
         operator.tab.get_by_label("From").fill(since)
         operator.steps += 1
         operator.confirms("Preview")

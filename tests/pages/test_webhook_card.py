@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from webhooks_app.models import Webhook
 from webhooks_app.models.standing import Standing
-from webhooks_app.pages.webhook_card import remedy_of
+from webhooks_app.pages.webhook_card import advice_of, remedy_of
 
 REMEDIES = {
     Standing.FAILING: ("send_test", "send_missed"),
@@ -27,6 +28,29 @@ REMEDIES = {
 @pytest.mark.parametrize("standing", Standing, ids=str)
 def test_each_state_has_one_remedy(standing: Standing) -> None:
     assert (remedy_of(standing).action, remedy_of(standing, 10).action) == REMEDIES[standing]
+
+
+def test_a_paused_webhook_is_resumed_before_it_is_verified() -> None:
+    stopped = (Standing.UNVERIFIED, Standing.VERIFICATION_FAILED, Standing.DISABLED)
+
+    assert [remedy_of(each, is_paused=True).action for each in stopped] == ["resume", "resume", "enable"]
+
+
+def test_a_new_url_is_verified_unless_events_were_missed() -> None:
+    found = [remedy_of(Standing.HEALTHY, missed, changes_url=True).action for missed in (0, 1)]
+
+    assert found == ["verify", "send_missed"]
+
+
+@pytest.mark.parametrize("standing", set(Standing) - {Standing.SLOW}, ids=str)
+def test_a_card_says_what_to_do(standing: Standing) -> None:
+    assert advice_of(Webhook(), standing, 1)
+
+
+def test_a_card_says_what_an_order_and_a_limit_wait_for() -> None:
+    found = {advice_of(each, Standing.HELD_BACK, 0) for each in (Webhook(order="key"), Webhook(rate_limit=1))}
+
+    assert len(found) == 2
 
 
 @pytest.mark.parametrize(

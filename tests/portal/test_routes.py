@@ -45,6 +45,8 @@ def names(patterns: Any) -> Iterator[str]:
 
 ROUTES = {
     "overview": (),
+    "share": (),
+    "shared-link": ("token",),
     "mails": (),
     "webhooks": (),
     "webhook-new": (),

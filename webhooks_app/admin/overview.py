@@ -24,14 +24,14 @@ from ..delivery.sql import oldest_due_at
 from ..doctor.delivery import DUE_ERROR, DUE_WARNING, tolerated
 from ..maintenance.rollups import reading
 from ..maintenance.rollups.reading import Counters, Series, Window
-from ..models import Delivery, Problem, QueueEntry, Webhook, WebhookHealth, WorkerProcess
+from ..models import AuditEntry, Delivery, Problem, QueueEntry, Webhook, WebhookHealth, WorkerProcess
 from ..models.health import Thresholds
 from ..models.rollup import EVERY_WEBHOOK, id_of_account
 from ..models.standing import Standing
 from ..pages import charts
 from ..pages.charts import TITLES, window_of, windows
 from ..pages.display import grouped, in_time, percent
-from ..pages.overview import tiles, webhook_rows
+from ..pages.overview import PastChange, happenings, tiles, webhook_rows
 from ..pages.verdict import Verdict, attention_in, verdict_of
 from .display import console_url, shows_deliveries
 from .owned import actor_of, manages_all, own_rows
@@ -80,6 +80,9 @@ def _results(last_hour: Counters) -> str:
 MAX_ENDANGERED = 10
 MAX_COUNTED = 5000
 """Upper limit for counts of pending deliveries; the page shows higher numbers as "more than"."""
+
+PAST = ("auditentry", "problem", "replay", "webhook")
+"""The models whose rows tell what happened."""
 
 MAX_OPEN_PROBLEMS = 1000
 """The most open problems that are counted."""
@@ -211,9 +214,24 @@ def shown_overview(request: HttpRequest) -> dict[str, Any]:
         "problems_url": console_url("problem_changelist", site=site),
         **charts.shown(overview.series, window, deliveries),
         "webhook_rows": webhook_rows(overview.webhooks, window, url=partial(console_url, "webhook_change", site=site)),
+        "happenings": _happenings(request, overview, site),
         "span": TITLES[window],
         "max_webhooks": MAX_WEBHOOKS,
     }
+
+
+def _happenings(request: HttpRequest, overview: Overview, site: str) -> list[PastChange] | None:
+    """Return what happened last to the listed webhooks, and the newest audit entries.
+
+    Return None for users who may not view all of it. Of several accounts, no index has the newest entries.
+    """
+    if not all(request.user.has_perm(f"webhooks_app.view_{name}") for name in PAST):
+        return None
+    is_indexed = overview.webhook_ids is None or overview.accounts == 1
+    entries = own_rows(request, AuditEntry.objects.all()) if is_indexed else AuditEntry.objects.none()
+    listed = {webhook.pk: webhook for webhook in overview.webhooks}
+    pages = {"wh": "webhook_change", "dlv": "delivery_change", "rpl": "replay_change"}
+    return happenings(entries, listed, url=lambda pk: console_url(pages[pk.partition("_")[0]], pk, site=site))
 
 
 def _url_of(shown: Verdict, request: HttpRequest, site: str) -> str:

@@ -149,7 +149,7 @@ class ProblemAdmin(ImpactPage, ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
     def described(self, item: Problem) -> str:
         return f"{item.cause}: {item.webhook.url} ({item.pk})"
 
-    @admin.action(description=_("Recover missed events"), permissions=["replay"])
+    @admin.action(description=_("Replay events"), permissions=["replay"])
     def recover(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
         """Redirect to the replay form, filled in for the events that have not succeeded since."""
         problem = queryset.first()

@@ -249,7 +249,7 @@ class MissedEvents(ActingAdmin):
         """Show a link to the replay form to users who may replay."""
         if not may_replay(request):
             return
-        text = gettext('The webhook {webhook} may have missed events. <a href="{url}">Recover missed events</a>')
+        text = gettext('The webhook {webhook} may have missed events. <a href="{url}">Replay events</a>')
         for webhook in webhooks:
             offer = format_html(text, webhook=webhook.url, url=self._plan_url(webhook))
             self.message_user(request, offer, messages.INFO)

@@ -15,7 +15,8 @@ from django.utils.translation import gettext_lazy as _
 
 from ..event_types import EventTypeRegistry, registry
 from ..maintenance.rollups import reading
-from ..models import Delivery, Webhook
+from ..models import Delivery, Webhook, WorkerProcess
+from ..models.standing import Standing
 from ..models.status import REQUESTED
 from ..owners import event_types_for
 from ..pages import charts
@@ -27,7 +28,7 @@ from ..pages.forms import WebhookOptions
 from ..pages.handshake import latest_handshake
 from ..pages.webhook_card import Fact, Remedy, Section, card_of
 from .actions import MAX_CRUMB
-from .display import shows_deliveries
+from .display import console_url, shows_deliveries
 from .owned import as_shown, knows_owners, manages_all
 from .owner_fields import Audience, AudienceForm
 from .webhook_actions import WebhookActions
@@ -116,6 +117,10 @@ class WebhookSections(WebhookActions):
         yield Fact(_("Paused since"), webhook.paused_at and moment(webhook.paused_at))
         yield Fact(_("Account"), self.owner_name(webhook) if knows_owners(request) else "")
         yield Fact(_("Created"), moment(webhook.created_at))
+        if known_health(webhook).standing is Standing.DELAYED and manages_all(request):
+            number = WorkerProcess.objects.running().count()
+            running = gettext("%(number)d running") % {"number": number} if number else gettext("none is running")
+            yield Fact(_("Workers"), running, url=console_url("operations_changelist", site=self.admin_site.name))
 
     def _content(self, request: HttpRequest, webhook: Webhook, section: str) -> Context:
         """Return the context of a section. The settings need only the form."""

@@ -270,7 +270,7 @@ class Migration(migrations.Migration):
                     "max_in_flight",
                     models.PositiveSmallIntegerField(
                         blank=True,
-                        help_text="Maximum over all workers. Empty for the default in the settings. Only staff who manage all webhooks can allow more.",
+                        help_text="Maximum of all workers together. Empty for the default in the settings. Only staff who manage all webhooks can allow more.",
                         null=True,
                         validators=[
                             django.core.validators.MinValueValidator(1),
@@ -283,7 +283,7 @@ class Migration(migrations.Migration):
                     "rate_limit",
                     models.FloatField(
                         blank=True,
-                        help_text="Maximum over all workers, retries included. Empty for no limit.",
+                        help_text="Maximum of all workers together, retries included. Empty for no limit.",
                         null=True,
                         validators=[
                             django.core.validators.MinValueValidator(0.01),

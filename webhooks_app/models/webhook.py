@@ -124,8 +124,8 @@ class Webhook(OwnHeaders, StatusRules, SigningSecret):
         blank=True,
         validators=[MinValueValidator(1), MaxValueValidator(MAX_IN_FLIGHT)],
         help_text=_(
-            "Maximum over all workers. Empty for the default in the settings. Only staff who manage all webhooks can "
-            "allow more."
+            "Maximum of all workers together. Empty for the default in the settings. Only staff who manage all "
+            "webhooks can allow more."
         ),
     )
     rate_limit = models.FloatField(
@@ -133,7 +133,7 @@ class Webhook(OwnHeaders, StatusRules, SigningSecret):
         null=True,
         blank=True,
         validators=[MinValueValidator(MIN_RATE), MaxValueValidator(MAX_RATE)],
-        help_text=_("Maximum over all workers, retries included. Empty for no limit."),
+        help_text=_("Maximum of all workers together, retries included. Empty for no limit."),
     )
     retry_policy = models.CharField(
         _("retry policy"), max_length=40, blank=True, help_text=_("Empty for the default of the service.")

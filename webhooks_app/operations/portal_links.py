@@ -66,7 +66,7 @@ def create_link(
     """
     BaseOwners.check(owners(), owner)
     given = list(rights)
-    if not _is_page(owner, page):
+    if not is_page(owner, page):
         raise ValueError(
             f"{page[:100]!r} is not the path of a page with the owner in its URL. "
             "Pass the part after the overview: 'deliveries/'."
@@ -95,7 +95,8 @@ def path_of(link: PortalLink) -> str:
     return reverse("webhooks_portal:link", args=(link.text,))
 
 
-def _is_page(owner: Any, page: str) -> bool:
+def is_page(owner: Any, page: str) -> bool:
+    """Return True if this is the path of a page below the overview of an owner, with or without a query."""
     path = page.partition("?")[0]
     if len(page) > MAX_PATH or ".." in path or not page.isprintable():
         return False

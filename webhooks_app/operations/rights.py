@@ -66,9 +66,12 @@ DELETE_KEY = Right(permission="webhooks_app.delete_apikey")
 FORGET_OWNER = Right(permission=MANAGE_ALL)
 
 CREATE_LINK = Right(permission="webhooks_app.add_portallink")
-"""To create a link to the customers' pages. The creator also needs each right that the link gives."""
+"""To create a link to the customers' pages. The creator also needs each right that the link gives.
 
-NOT_FOR_MEMBERS = (EMIT_EVENT, FORGET_OWNER, CREATE_LINK)
+A visitor by link has it never: each link could open the next one, and none would end.
+"""
+
+NOT_FOR_MEMBERS = (EMIT_EVENT, FORGET_OWNER)
 """The rights that no role of the owner policy includes."""
 
 _RIGHTS = [each for each in tuple(globals().values()) if isinstance(each, Right)]

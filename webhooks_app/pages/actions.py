@@ -201,7 +201,7 @@ WEBHOOK: Mapping[str, Offer] = {
         meaning="End the overlap of a rotation at once.\n\nAll further attempts are signed with the current key only. "
         "Without an overlap, nothing changes.",
     ),
-    "replay_missed": Offer(action=actions.RECOVER, label=_("Recover missed events")),
+    "replay_missed": Offer(action=actions.RECOVER, label=_("Replay events")),
     "delete": Offer(
         action=actions.REMOVE_WEBHOOK,
         label=_("Delete"),

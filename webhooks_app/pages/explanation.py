@@ -13,6 +13,7 @@ from ..models.disclosure import UNREACHABLE
 from ..models.fields import translated
 from ..models.hold import HoldReason, holds_of
 from .display import DeliveryUrl, in_time, link_to_delivery, moment
+from .form_fields import label_of
 
 MAX_DELAYS = 12
 
@@ -63,12 +64,12 @@ def policy_in_words(delivery: Delivery) -> str:
     policy = delivery.policy
     fixed = policy.delays[: delivery.max_attempts - 1]
     if not fixed:
-        return gettext("%(name)s: no retries") % {"name": policy.name}
+        return gettext("%(name)s: no retries") % {"name": label_of(policy)}
     delays = ", ".join([*map(in_time, fixed[:MAX_DELAYS]), *(["…"] if len(fixed) > MAX_DELAYS else [])])
     text = gettext("%(name)s: retries after %(delays)s")
     if policy.jitter:
         text = gettext("%(name)s: retries after %(delays)s, and up to %(jitter)d %% later")
-    values = {"name": policy.name, "delays": delays, "jitter": round(100 * policy.jitter)}
+    values = {"name": label_of(policy), "delays": delays, "jitter": round(100 * policy.jitter)}
     return text % values
 
 

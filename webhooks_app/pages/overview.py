@@ -171,12 +171,14 @@ def _replays(webhooks: Mapping[str, Webhook], url: Callable[[str], str]) -> Iter
 def _entries(
     entries: QuerySet[AuditEntry], webhooks: Mapping[str, Webhook], url: Callable[[str], str]
 ) -> Iterator[PastChange]:
-    for entry in entries.order_by("-pk")[:MAX_ENTRIES]:
-        if entry.action.startswith(ABOUT):
-            webhook = webhooks.get(entry.subject)
-            link = url(entry.subject) if webhook or not entry.action.startswith("webhook.") else ""
-            subject = name_of(webhook) if webhook else ""
-            yield PastChange(entry.created_at, capfirst(entry.get_action_display()), subject, link)
+    newest = [entry for entry in entries.order_by("-pk")[:MAX_ENTRIES] if entry.action.startswith(ABOUT)]
+    others = {entry.subject for entry in newest if entry.action.startswith("webhook.")} - webhooks.keys()
+    known = {**webhooks, **(Webhook.objects.existing().only("url", "description").in_bulk(others) if others else {})}
+    for entry in newest[:MAX_HAPPENINGS]:
+        webhook = known.get(entry.subject)
+        link = url(entry.subject) if webhook or not entry.action.startswith("webhook.") else ""
+        subject = name_of(webhook) if webhook else ""
+        yield PastChange(entry.created_at, capfirst(entry.get_action_display()), subject, link)
 
 
 def _problems(webhooks: Mapping[str, Webhook], url: Callable[[str], str]) -> Iterator[PastChange]:

@@ -30,6 +30,21 @@ REMEDIES: Mapping[Standing, str] = {
 """The actions that let events be sent again, by the state that prevents it."""
 
 
+ADVICE: Mapping[Standing, Any] = {
+    Standing.FAILING: _("Fix the receiver, then send the missed events."),
+    Standing.PARTLY_FAILING: _("Fix the receiver, then send the missed events."),
+    Standing.VERIFICATION_FAILED: _("Fix the receiver, then verify again."),
+    Standing.DISABLED: _("No events are sent to it. Enable it once its receiver works."),
+    Standing.RETRYING: _("Fix the receiver. Failed requests are repeated automatically."),
+    Standing.DELAYED: _("There is nothing to do here: a worker sends the events as soon as it can."),
+    Standing.PAUSED: _("Events wait until somebody resumes it."),
+    Standing.UNVERIFIED: _("Start the receiver, then verify."),
+    Standing.UNUSED: _("Send a test event to see whether it arrives."),
+    Standing.HEALTHY: _("There is nothing to do."),
+}
+"""What a reader should do, where the state alone tells."""
+
+
 class Remedy(NamedTuple):
     action: str
     """Its name in ``WEBHOOK``, or ``send_missed``."""
@@ -50,13 +65,33 @@ class Fact(NamedTuple):
     url: str = ""
 
 
-def remedy_of(standing: Standing, missed: int = 0) -> Remedy:
-    """Return the action that helps a webhook most in this state, with this number of missed events."""
+def remedy_of(standing: Standing, missed: int = 0, *, is_paused: bool = False, changes_url: bool = False) -> Remedy:
+    """Return the action that helps a webhook most in this state, with this number of missed events.
+
+    A paused webhook cannot be verified, and the new URL of one that ``changes_url`` can.
+    """
     if (name := REMEDIES.get(standing)) is None and missed:
         text = ngettext("Send %(number)s missed event", "Send %(number)s missed events", missed)
         return Remedy("send_missed", text % {"number": grouped(missed)})
-    name = name or "send_test"
+    if name is None and changes_url:
+        return Remedy("verify", _("Verify the new URL"))
+    name = "resume" if name == "verify" and is_paused else name or "send_test"
     return Remedy(name, WEBHOOK[name].label)
+
+
+def advice_of(webhook: Webhook, standing: Standing, missed: int) -> str:
+    """Return in words what a reader should do; "" if the sentences about the state say it."""
+    if REMEDIES.get(standing) == "verify" and webhook.paused_at is not None:
+        return gettext("It is paused. Its URL is verified once somebody resumes it.")
+    if standing in (Standing.HEALTHY, Standing.UNUSED) and webhook.is_changing_url:
+        return gettext("The new URL must return a challenge. Until then, events go to the old one.")
+    if standing is Standing.HELD_BACK and webhook.rate_limit is None and webhook.max_in_flight is None:
+        return gettext("Each event waits until the one before it is delivered or given up.")
+    if standing is Standing.HELD_BACK:
+        return gettext("Raise the limit in the settings if the receiver can take more.")
+    if standing in FAILS and not missed:
+        return gettext("Fix the receiver. Failed requests are repeated automatically.")
+    return str(ADVICE.get(standing, ""))
 
 
 def missed_by(webhook: Webhook, judged: Health) -> int:
@@ -75,10 +110,12 @@ def card_of(
     """
     judged = health_of(webhook)
     failure, cause = _last_failure(webhook, deliveries, judged) if deliveries is not None else (None, "")
+    missed, is_paused = missed_by(webhook, judged), webhook.paused_at is not None
     failures = listed(webhook_id=webhook.pk, state=State.GIVEN_UP) if deliveries is not None else ""
     return {
         "standing": judged.standing,
-        "remedy": remedy_of(judged.standing, missed_by(webhook, judged)),
+        "remedy": remedy_of(judged.standing, missed, is_paused=is_paused, changes_url=webhook.is_changing_url),
+        "advice": advice_of(webhook, judged.standing, missed),
         "until_verified": until_verified(webhook),
         "shown_url": breakable(Truncator(webhook.url).chars(MAX_URL)),
         "status_reason": translated(webhook.status_reason) or health.why_paused(webhook),

@@ -71,6 +71,7 @@ class ActionPage(AccountPage, BaseFormView):
     """
 
     template_name = "webhooks_app/portal/confirm.html"
+    is_shareable = False
     offers: ClassVar[Mapping[str, Offer]]
     name = ""
     """The action, if it is not in the URL."""

@@ -90,6 +90,7 @@ class ApiKeySecretPage(AccountPage):
     section = "keys"
     title = _("New API key")
     right = CREATE_KEY
+    is_shareable = False
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         key = self.find(ApiKey.objects.all(), self.kwargs["pk"])

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from urllib.parse import urlencode
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from django.conf import settings as django_settings
@@ -34,7 +35,7 @@ from ..exceptions import InvalidOwnerError
 from ..models import Delivery, Webhook
 from ..models.keyset import Cursor, Page
 from ..operations.actors import Member, access_of
-from ..operations.portal_links import LinkSession
+from ..operations.portal_links import LinkSession, is_page
 from ..operations.rights import CREATE_KEY, REGISTER_WEBHOOK, UPDATE_WEBHOOK, VIEW_WEBHOOKS, Right
 from ..owners import Access, event_types_for, owners, parse_key
 from ..pages.actions import Offer
@@ -173,13 +174,17 @@ class SafePage(TemplateView):
         if self.visit.session:
             raise Http404
         if self.visit.is_over or is_framed(request):
-            return self.closed(ENDED, new_tab=request.get_full_path() if is_framed(request) else "")
+            path = request.get_full_path()
+            in_frame = is_framed(request)
+            return self.closed(
+                ENDED, new_tab=path if in_frame else "", login_url="" if in_frame else redirect_to_login(path).url
+            )
         return redirect_to_login(request.get_full_path())
 
-    def closed(self, reason: Any, *, status: int = 403, new_tab: str = "") -> HttpResponse:
+    def closed(self, reason: Any, *, status: int = 403, new_tab: str = "", login_url: str = "") -> HttpResponse:
         """Return a page without anything of an account."""
         self.is_closed = True
-        context = {"title": _("Webhooks"), "sentences": [reason], "new_tab": new_tab}
+        context = {"title": _("Webhooks"), "sentences": [reason], "new_tab": new_tab, "login_url": login_url}
         return TemplateResponse(self.request, "webhooks_app/portal/link.html", context, status=status)
 
     def accounts(self, key: str | None = None) -> list[Account]:
@@ -207,6 +212,8 @@ class AccountPage(SafePage):
     """The right that the page requires. Operations check the right of each action again."""
     is_live = False
     """Whether the open page reads itself again, and replaces its parts."""
+    is_shareable = True
+    """Whether another person can open the page with its address."""
 
     def answer(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         accounts = self.accounts(kwargs["owner"])
@@ -225,7 +232,7 @@ class AccountPage(SafePage):
             return self.refused(_("Not found"), _("There is no such page, or it no longer exists."), status=404)
 
     def refused(self, title: Any, reason: Any, *, status: int) -> HttpResponse:
-        context = self.page_context() | {"title": title, "reason": reason, "live_url": ""}
+        context = self.page_context() | {"title": title, "reason": reason, "live_url": "", "share_url": ""}
         return TemplateResponse(self.request, "webhooks_app/portal/refused.html", context, status=status)
 
     @property
@@ -270,10 +277,15 @@ class AccountPage(SafePage):
             "live_url": self.request.get_full_path() if self.is_live else "",
             "link_session": self.link,
             "section": self.section,
+            "share_url": self._share_url() if self.is_shareable else "",
             "may_manage": self.may(UPDATE_WEBHOOK),
             "may_register": self.may(REGISTER_WEBHOOK),
             "may_create_key": self.may(CREATE_KEY),
         }
+
+    def _share_url(self) -> str:
+        page = self.request.get_full_path().removeprefix(self.url("overview"))
+        return f"{self.url('share')}?{urlencode({'page': page})}" if is_page(self.owner, page) else ""
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         return super().get_context_data(**{**self.page_context(), **kwargs})
@@ -361,6 +373,7 @@ class FormPage(AccountPage, BaseFormView):
     """A page with a form for an operation, whose refusal is shown on the form."""
 
     submit: Any = _("Save")
+    is_shareable = False
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         return super().get_context_data(**{"submit": self.submit, **kwargs})

@@ -66,7 +66,7 @@ class ReplayPage(AccountPage):
     template_name = "webhooks_app/portal/replay.html"
     section = "webhooks"
     is_live = True
-    title = _("Replay of missed events")
+    title = _("Replay")
     right = VIEW_DELIVERIES
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:

@@ -104,6 +104,7 @@ class SecretPage(AccountPage):
     section = "webhooks"
     title = _("Secret")
     right = ROTATE_SECRET
+    is_shareable = False
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         webhook, secret, verify = self.find_webhook(), take(self.request, self.kwargs["token"]), WEBHOOK["verify"]

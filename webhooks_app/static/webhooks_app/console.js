@@ -488,7 +488,7 @@ function showExamples(select) {
 
 // "/" moves to the search, unless the user is typing.
 function focusSearch(event) {
-  const search = document.getElementById("webhooks-search");
+  const search = document.querySelector("#webhooks-search, #searchbar");
   const isTyping = event.target.matches("input, textarea, select, [contenteditable]");
   if (event.key === "/" && search && !isTyping && !event.ctrlKey && !event.metaKey && !event.altKey) {
     event.preventDefault();
