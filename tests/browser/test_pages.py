@@ -223,6 +223,16 @@ def test_a_fault_of_one_look_is_found(
     assert {each.partition(":")[0] for each in found} == {found_in}
 
 
+def test_small_targets_are_found(browser: Browser, console: Console) -> None:
+    def break_rules(tab: Tab) -> None:
+        small = "<p style='display: grid'>" + "<a href='?' style='font-size: 8px'>a</a>" * 3 + "</p>"
+        tab.evaluate(f'document.querySelector("#content-main").insertAdjacentHTML("afterbegin", "{small}")')
+
+    found = " ".join(inspect(browser, console, "broken", url("webhook_changelist"), break_rules))
+
+    assert "(target-size)" in found
+
+
 @pytest.mark.parametrize("style", ["overflow: hidden", "overflow: auto"])
 def test_clipped_text_is_found(browser: Browser, style: str) -> None:
     tab = browser.new_page()

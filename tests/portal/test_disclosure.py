@@ -22,8 +22,8 @@ pytestmark = pytest.mark.django_db
 
 CHANGING = re.compile(r'name="(csrfmiddlewaretoken|submission)" value="[^"]+"|value="\d{4}-\d\d-\d\dT[^"]+"')
 LINK = re.compile(r'(?:href|action|data-[a-z-]*url)="([^"#]+)"')
-ASKED = re.compile(r'<option.*?</option>|(?:href="|data-live-page="[^"]*)\?[^"]*"', re.DOTALL)
-"""What readers have asked for, or can: the choices of filters, and links that keep them."""
+ASKED = re.compile(r'<option.*?</option>|(?:href="(?:[^"?]*/share/)?|data-live-page="[^"]*)\?[^"]*"', re.DOTALL)
+"""What readers have asked for, or can: the choices of filters, and links that keep or share them."""
 TIMES = ("finished_after", "finished_before", "created_after", "created_before")
 
 
@@ -38,7 +38,10 @@ def filtered(url: str, form: Any) -> Iterator[str]:
 
 
 def walk(customer: Customer) -> dict[str, str]:
-    """Return all pages that links lead to, with all filters of the lists, by address."""
+    """Return all pages that links lead to, with all filters of the lists, by address.
+
+    Pages that share an address have nothing else.
+    """
     start = customer.url("overview")
     waiting = [start, customer.url("replay-new", customer.webhook.pk)]
     found: dict[str, str] = {}
@@ -49,7 +52,7 @@ def walk(customer: Customer) -> dict[str, str]:
         answer: Any = customer.client.get(url)
         found[url] = CHANGING.sub("", text(answer))
         links = (urljoin(url, html.unescape(link)) for link in LINK.findall(answer.content.decode()))
-        waiting += [each for each in links if each.startswith(start)]
+        waiting += [each for each in links if each.startswith(start) and "/share/" not in each]
         if "?" not in url and (form := (answer.context or {}).get("form")) is not None and form.is_bound:
             waiting += filtered(url, form)
     return found

@@ -16,7 +16,7 @@ from .base import AccountPage, FormPage
 
 __all__ = ["SharePage", "SharedLinkPage"]
 
-MAX_AGE = timedelta(days=1)
+SHARED_FOR = timedelta(days=1)
 """How long a colleague can open a link."""
 
 
@@ -55,7 +55,7 @@ class SharePage(FormPage):
         return shown_by_first(request) or super().post(request, *args, **kwargs)
 
     def carry_out(self, form: Any) -> HttpResponse:
-        link = create_link(self.owner, actor=self.actor, user=self.actor.account, expires=MAX_AGE, page=self.page)
+        link = create_link(self.owner, actor=self.actor, user=self.actor.account, expires=SHARED_FOR, page=self.page)
         url = self.request.build_absolute_uri(path_of(link))
         return show_once(self.request, url, lambda token: self.url("shared-link", token))
 
