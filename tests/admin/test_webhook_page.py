@@ -10,7 +10,7 @@ import pytest
 from django.utils import timezone
 
 from tests.support.reading import cells, named, parsed, refused, words
-from webhooks_app.models import Delivery, Webhook, WebhookHealth
+from webhooks_app.models import Delivery, QueueEntry, Webhook, WebhookHealth, WorkerProcess
 
 from ..support.rows import make_recovering
 from .conftest import Page, text
@@ -75,6 +75,21 @@ def test_the_head_shows_the_last_results_and_when_the_webhook_is_disabled(superu
     assert "Last success" in head
     assert "state=given_up" in head.partition("Last given up")[2]
     assert "unless a delivery succeeds" in head
+
+
+@pytest.mark.parametrize(("number", "shown"), [(0, "none is running"), (2, "2 running")])
+def test_the_head_of_a_webhook_whose_events_are_late_leads_to_the_workers(
+    superuser: Page, delivery: Delivery, number: int, shown: str
+) -> None:
+    now = timezone.now()
+    QueueEntry.objects.update(due_at=now - timedelta(hours=1))
+    for pid in range(number):
+        WorkerProcess.objects.create(id=str(pid), host="a", pid=pid, version="1.0", started_at=now, seen_at=now)
+
+    head = head_of(superuser.get("webhook", "change", delivery.webhook_id))
+
+    assert "Delayed" in head
+    assert shown in head.partition("/operations/")[2]
 
 
 def test_the_head_shows_the_next_recovery_attempt(superuser: Page, webhook: Webhook) -> None:

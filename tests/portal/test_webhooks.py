@@ -356,6 +356,17 @@ def test_a_disabled_webhook_is_enabled_by_a_new_verification(amina: Customer) ->
     assert "Verification in progress" in text(answer)
 
 
+def test_a_paused_webhook_is_not_said_to_be_verified_now(amina: Customer) -> None:
+    amina.post("webhook-action", amina.webhook.pk, "disable")
+    amina.post("webhook-action", amina.webhook.pk, "enable")
+    amina.post("webhook-action", amina.webhook.pk, "pause")
+
+    shown = text(amina.get("webhook", amina.webhook.pk))
+
+    assert "verified once somebody resumes it" in shown
+    assert ("Not verified yet." in shown, "Verification in progress" in shown) == (True, False)
+
+
 def test_a_test_event_shows_its_answer_below(amina: Customer) -> None:
     data = '{"error": "made up"}'
 

@@ -170,6 +170,8 @@ def state_of_handshake(delivery: Delivery, last: str) -> str:
         return gettext("Not verified: %(reason)s Fix the receiver, then verify again.") % {"reason": last}
     if delivery.state == Delivery.State.CANCELLED:
         return why_cancelled(delivery)
+    if delivery.webhook.paused_at is not None and not delivery.webhook.is_changing_url:
+        return gettext("Not verified yet.")
     if delivery.attempt_count:
         return gettext("Not verified yet, after %(number)d of %(limit)d attempts. %(reason)s") % {
             "number": delivery.attempt_count,

@@ -36,7 +36,7 @@ ADVICE: Mapping[Standing, Any] = {
     Standing.VERIFICATION_FAILED: _("Fix the receiver, then verify again."),
     Standing.DISABLED: _("No events are sent to it. Enable it once its receiver works."),
     Standing.RETRYING: _("Fix the receiver. Failed requests are repeated automatically."),
-    Standing.DELAYED: _("There is nothing to do here: a worker sends the events as soon as it can."),
+    Standing.DELAYED: _("There is nothing to do here: the service sends the events as soon as it can."),
     Standing.PAUSED: _("Events wait until somebody resumes it."),
     Standing.UNVERIFIED: _("Start the receiver, then verify."),
     Standing.UNUSED: _("Send a test event to see whether it arrives."),
