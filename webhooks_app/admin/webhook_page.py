@@ -118,9 +118,10 @@ class WebhookSections(WebhookActions):
         yield Fact(_("Account"), self.owner_name(webhook) if knows_owners(request) else "")
         yield Fact(_("Created"), moment(webhook.created_at))
         if known_health(webhook).standing is Standing.DELAYED and manages_all(request):
-            number = WorkerProcess.objects.running().count()
-            running = gettext("%(number)d running") % {"number": number} if number else gettext("none is running")
-            yield Fact(_("Workers"), running, url=console_url("operations_changelist", site=self.admin_site.name))
+            running = str(WorkerProcess.objects.running().count())
+            yield Fact(
+                _("Running workers"), running, url=console_url("operations_changelist", site=self.admin_site.name)
+            )
 
     def _content(self, request: HttpRequest, webhook: Webhook, section: str) -> Context:
         """Return the context of a section. The settings need only the form."""
