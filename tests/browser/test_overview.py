@@ -24,6 +24,9 @@ pytestmark = pytest.mark.only_on("sqlite")
 
 REFRESHED_AFTER_MILLISECONDS = 21_000
 
+CHARTS = (("group", "Deliveries by outcome"), ("img", "Response time of receivers in milliseconds"))
+"""The roles and names of the charts."""
+
 IN_VIEW = """
     (region) => [...region.querySelectorAll("svg")].map(course => {
         const shown = region.getBoundingClientRect(), box = course.getBoundingClientRect();
@@ -67,6 +70,18 @@ def test_no_label_of_a_chart_is_cut_off_at_any_hour(browser: Browser, console: C
             for now, drawn in axes_at_every_hour(window):
                 chart.evaluate("(svg, drawn) => { svg.innerHTML = drawn; }", drawn)
                 assert (now, overflow(tab)) == (now, [])
+
+
+def test_the_first_screen_has_the_state_the_figures_and_both_charts(browser: Browser, console: Console) -> None:
+    with looking(browser, console, LOOKS[0]) as (tab, _problems):
+        tab.goto(console.address + reverse("admin:app_list", args=["webhooks_app"]))
+        overview = tab.get_by_role("region", name="Overview")
+        parts = [overview.get_by_text("Open problems"), overview.get_by_text("Given up").first]
+        charts = [overview.get_by_role(role, name=name) for role, name in CHARTS]
+        ends = [box["y"] + box["height"] for each in (*parts, *charts) if (box := each.bounding_box()) is not None]
+
+    assert len(ends) == 4
+    assert max(ends) <= LOOKS[0].height
 
 
 def test_the_overview_is_refreshed_until_an_error(browser: Browser, empty_console: Console) -> None:
