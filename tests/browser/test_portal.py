@@ -167,7 +167,7 @@ def test_both_urls_are_shown_until_the_new_one_is_verified(
         receiver.may_answer.set()
 
         expect(tab.get_by_text("Verified: the URL returned the challenge")).to_be_visible()
-        assert tab.get_by_text(new, exact=True).first.is_visible()
+        expect(tab.get_by_text(new, exact=True).first).to_be_visible()
         assert both.count() == 0
 
 
