@@ -248,6 +248,14 @@ def test_only_changed_settings_are_saved(amina: Customer) -> None:
     assert set(changed.changes) == {"description", "filter", "header_fingerprints"}
 
 
+def test_the_page_of_settings_has_every_field_that_it_saves(amina: Customer) -> None:
+    """What the page leaves out would come back empty, and erase what the API or the console has set."""
+    answer = amina.get("webhook-settings", amina.webhook.pk)
+
+    shown = {field["name"] for field in parsed(text(answer)).select("form [name]")}
+    assert answer.context["form"].fields.keys() <= shown
+
+
 def test_a_wrong_filter_is_refused_on_its_field(amina: Customer) -> None:
     form = settings_of(amina.webhook, filter='{"titel": "x"}')
 

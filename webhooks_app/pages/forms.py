@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, ClassVar, NamedTuple, cast
 
@@ -38,6 +38,16 @@ SENDING_OPTIONS = (
 
 NOT_SAVED = ("headers", "basic_auth", "basic_password", "removes_signatures")
 """Fields that are not columns of a webhook."""
+
+SECTIONS: Mapping[str, tuple[Any, Sequence[str]]] = {
+    "where": (_("Where"), ("url", "description")),
+    "what": (_("What"), ("event_types", "filter")),
+    "how": (_("How"), SENDING_OPTIONS),
+    "security": (_("Security"), ("signatures", "removes_signatures", "headers", "basic_auth", "basic_password")),
+}
+"""The sections of a webhook's settings with their fields. A field that a page does not show would be saved as empty."""
+
+COLUMNS = tuple(name for _label, names in SECTIONS.values() for name in names if name not in NOT_SAVED)
 
 Choices = list[tuple[str, list[tuple[str, str]]]]
 
@@ -158,7 +168,7 @@ class WebhookOptions(UrlForm, ChoiceFields, RefusableForm):
 
     class Meta:
         model = Webhook
-        fields: tuple[str, ...] = ("url", "event_types", "filter", "description", *SENDING_OPTIONS, "signatures")
+        fields: tuple[str, ...] = COLUMNS
         widgets: ClassVar[dict[str, Any]] = {"filter": CodeArea()}
         field_classes: ClassVar[dict[str, Any]] = {"filter": BoundedJSONField}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -31,7 +30,7 @@ from ..pages import charts
 from ..pages.display import delivery_rows, moment
 from ..pages.form_fields import SecretField, labels_of_signatures
 from ..pages.forms import (
-    SENDING_OPTIONS,
+    SECTIONS,
     GroupedCheckboxes,
     UrlForm,
     WebhookOptions,
@@ -106,18 +105,6 @@ class Part:
         return any(field.errors for field in self.fields)
 
 
-SETTINGS_SECTIONS: Mapping[str, tuple[Any, Sequence[str]]] = {
-    "where": (_("Where"), ("url", "description")),
-    "what": (_("What"), ("event_types", "filter")),
-    "how": (_("How"), SENDING_OPTIONS),
-    "security": (
-        _("Security"),
-        ("signatures", "removes_signatures", "headers", "basic_auth", "basic_password"),
-    ),
-}
-"""The sections of the settings with their fields."""
-
-
 class SettingsForm(WebhookOptions):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -139,7 +126,7 @@ class SettingsForm(WebhookOptions):
                 value=self._values[name],
                 fields=[self[field] for field in fields if field in self.fields],
             )
-            for name, (label, fields) in SETTINGS_SECTIONS.items()
+            for name, (label, fields) in SECTIONS.items()
         ]
 
 
