@@ -26,7 +26,7 @@ CUSTOMERS = DIRECTORY / "customers"
 HEIGHTS = {
     "overview": 570,
     "new-webhook": 960,
-    "secret": 520,
+    "secret": 495,
     "webhook": 1000,
     "event": 910,
     "log": 900,
