@@ -39,7 +39,7 @@ SENDING_OPTIONS = (
 NOT_SAVED = ("headers", "basic_auth", "basic_password", "removes_signatures")
 """Fields that are not columns of a webhook."""
 
-SECTIONS: Mapping[str, tuple[Any, Sequence[str]]] = {
+SETTINGS_SECTIONS: Mapping[str, tuple[Any, Sequence[str]]] = {
     "where": (_("Where"), ("url", "description")),
     "what": (_("What"), ("event_types", "filter")),
     "how": (_("How"), SENDING_OPTIONS),
@@ -47,7 +47,7 @@ SECTIONS: Mapping[str, tuple[Any, Sequence[str]]] = {
 }
 """The sections of a webhook's settings with their fields. A field that a page does not show would be saved as empty."""
 
-COLUMNS = tuple(name for _label, names in SECTIONS.values() for name in names if name not in NOT_SAVED)
+SAVED_FIELDS = tuple(name for _label, names in SETTINGS_SECTIONS.values() for name in names if name not in NOT_SAVED)
 
 Choices = list[tuple[str, list[tuple[str, str]]]]
 
@@ -168,7 +168,7 @@ class WebhookOptions(UrlForm, ChoiceFields, RefusableForm):
 
     class Meta:
         model = Webhook
-        fields: tuple[str, ...] = COLUMNS
+        fields: tuple[str, ...] = SAVED_FIELDS
         widgets: ClassVar[dict[str, Any]] = {"filter": CodeArea()}
         field_classes: ClassVar[dict[str, Any]] = {"filter": BoundedJSONField}
 

@@ -30,7 +30,7 @@ from ..pages import charts
 from ..pages.display import delivery_rows, moment
 from ..pages.form_fields import SecretField, labels_of_signatures
 from ..pages.forms import (
-    SECTIONS,
+    SETTINGS_SECTIONS,
     GroupedCheckboxes,
     UrlForm,
     WebhookOptions,
@@ -126,7 +126,7 @@ class SettingsForm(WebhookOptions):
                 value=self._values[name],
                 fields=[self[field] for field in fields if field in self.fields],
             )
-            for name, (label, fields) in SECTIONS.items()
+            for name, (label, fields) in SETTINGS_SECTIONS.items()
         ]
 
 
