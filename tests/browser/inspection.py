@@ -107,22 +107,16 @@ def problems_in_each_look(page: Page, name: str, looks: Sequence[Look] = LOOKS) 
     return found
 
 
-IN_THEME = """
-    theme => {
-        const html = document.documentElement;
-        if (html.hasAttribute("x-data")) html.classList.toggle("dark", theme === "dark");
-        if (html.dataset.bsTheme) html.dataset.bsTheme = theme;
-        document.getAnimations().filter(each => each instanceof CSSTransition).forEach(each => each.finish());
-    }
+END_TRANSITIONS = """
+    document.getAnimations().filter(each => each instanceof CSSTransition).forEach(each => each.finish())
 """
-"""Changes the colours of Unfold and Jazzmin, which choose them when the page is loaded, and ends all transitions."""
 
 
 def wear(page: Page, look: Look) -> None:
     """Change the theme and the width of an open page."""
     page.emulate_media(color_scheme=look.theme)  # type: ignore[arg-type]
     page.set_viewport_size({"width": look.width, "height": look.height})
-    page.evaluate(IN_THEME, look.theme)
+    page.evaluate(END_TRANSITIONS)
 
 
 def keep_picture(page: Page, name: str) -> None:

@@ -136,7 +136,7 @@ add("webhooks, rotate", lambda: url("webhook_changelist"), choose("rotate_secret
 add("webhooks, new secret", lambda: url("webhook_changelist"), confirm("rotate_secret"))
 add("deliveries", lambda: url("delivery_changelist"))
 add("delivery", lambda: url("delivery_change", failed_delivery().pk))
-add("deliveries, redeliver", lambda: url("delivery_changelist"), choose("redeliver"))
+add("deliveries, redeliver", lambda: url("delivery_changelist", query="?state=given_up"), choose("redeliver"))
 add("events", lambda: url("event_changelist"))
 add("event", lambda: url("event_change", failed_delivery().event_id), shows("svg title:has-text('Attempt 1')"))
 add("event types", lambda: url("eventtypes_changelist"))

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from .conftest import Console, an_active_webhook, served_in
-from .inspection import LOOKS, looking, problems_in_each_look, wear
+from .inspection import LOOKS, Look, looking, problems_of
 from .test_pages import PAGES, url
 
 pytestmark = [pytest.mark.only_on("sqlite"), pytest.mark.timeout(400)]
@@ -27,43 +27,25 @@ WITHOUT_BORDER = """
 """
 
 
-COLOURS = """
-    [...document.querySelectorAll("#content-main, #content-main *")]
-    .map(element => getComputedStyle(element)).map(style => `${style.color} on ${style.backgroundColor}`)
-"""
-
-
 @pytest.fixture(params=["unfold", "jazzmin"])
 def themed(request: pytest.FixtureRequest, console: Console, tmp_path: Path) -> Iterator[Console]:
     with served_in(request.param, console, tmp_path) as themed:
         yield themed
 
 
-def test_every_page_is_accessible_in_the_theme(browser: Browser, themed: Console) -> None:
+@pytest.mark.parametrize("look", LOOKS, ids=lambda look: look.theme)
+def test_every_page_is_accessible_in_the_theme(browser: Browser, themed: Console, look: Look) -> None:
     found = {}
-    with looking(browser, themed, LOOKS[0]) as (tab, problems):
+    with looking(browser, themed, look) as (tab, problems):
         tab.context.route("https://fonts.googleapis.com/**", lambda route: route.fulfill(body=""))
         tab.context.add_init_script(AT_REST)
         for name, (path, then) in PAGES.items():
             tab.goto(themed.address + path())
             then(tab)
-            found[name] = [*problems, *problems_in_each_look(tab, f"theme {name}")]
+            found[name] = [*problems, *problems_of(tab, look)]
             problems.clear()
 
     assert {name: each for name, each in found.items() if each} == {}
-
-
-def test_an_open_page_has_the_colours_of_one_loaded_in_that_look(browser: Browser, themed: Console) -> None:
-    colours = []
-    with looking(browser, themed, LOOKS[0]) as (light, _), looking(browser, themed, LOOKS[1]) as (dark, _):
-        for tab in (light, dark):
-            tab.context.add_init_script(AT_REST)
-            tab.goto(themed.address + PAGES["deliveries"][0]())
-            colours.append(tab.evaluate(COLOURS))
-
-        wear(light, LOOKS[1])
-
-        assert colours[0] != colours[1] == light.evaluate(COLOURS)
 
 
 def test_the_console_is_usable_in_the_theme(browser: Browser, themed: Console) -> None:

@@ -14,6 +14,7 @@ from django.db import OperationalError
 from greenlet import getcurrent
 
 from webhooks_app.conf import Settings, policy_of_delivery
+from webhooks_app.delivery.liveness import MAX_BACKOFF_SECONDS
 from webhooks_app.delivery.slots import usual_cap
 
 from . import adapter
@@ -64,6 +65,8 @@ class Worker:
     def __init__(self, number: int, process: Process) -> None:
         self.number, self.process = number, process
         self.engine: Any = None
+        self.is_leaving = False
+        """True once it was asked to stop."""
         self.troubled_until = 0.0
         """Until when it may be cut off from what others see: frozen, or without the database."""
 
@@ -453,6 +456,8 @@ class World(Surroundings):
             self.store.lock("entry", self.store.of_webhook.get(webhook.pk, ()))
             if seen != (webhook.status, webhook.paused_at, webhook.deleted_at, webhook.pending_url):
                 return
+            if self.is_over and values.get("paused_at"):
+                return  # the lock came after the faults ended, and nobody would resume the webhook
             self.tell("the user: %s %s", text, webhook.pk)
             self.store.change(webhook, **values)
             if values.get("status") == "disabled" or values.get("deleted_at"):
@@ -547,6 +552,7 @@ class World(Surroundings):
         worker = self._worker(action)
         if worker and worker.engine is not None:
             self.tell("%s is asked to stop", worker.process.name)
+            worker.is_leaving = True
             worker.engine.stop()
             self.loop.sleep(1.0)
             self.start_worker(int(worker.process.name.split()[1]))
@@ -642,7 +648,7 @@ class World(Surroundings):
                 while self.store.entries and self.loop.now < bound:
                     self.loop.run(min(bound, self.loop.now + 0.5))
                 self.referee.final()
-                self.loop.run(self.loop.now + 1.0)
+                self.loop.run(self.loop.now + MAX_BACKOFF_SECONDS + 2.0)  # workers that waited for the database
                 self.referee.quiet()
             finally:
                 self._forget()
@@ -659,7 +665,8 @@ class World(Surroundings):
             worker.process.cut_off_until = 0.0
             worker.process.change_rate(1.0)
             self._trouble(worker.process)
-        alive = {each.process.name for each in self.workers if not each.process.is_dead and not each.process.has_ended}
+        running = [each for each in self.workers if not each.process.is_dead and not each.process.has_ended]
+        alive = {each.process.name for each in running if not each.is_leaving}
         for number in range(self.plan.workers):
             if f"worker {number + 1}" not in alive:
                 self.start_worker(number + 1)
