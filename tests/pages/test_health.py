@@ -40,7 +40,7 @@ def test_the_common_cause_and_type_of_lost_deliveries_are_named(webhook: Webhook
         give_up(webhook, "http_status", 500)
 
     assert said(webhook) == (
-        "The latest of them all failed with: status 500. The latest of them are all of the type ppt.generation.failed."
+        "The latest of them are all of the type ppt.generation.failed, and all failed with: status 500."
     )
 
 
@@ -61,5 +61,5 @@ def test_a_cause_that_the_owner_may_not_know_is_masked(webhook: Webhook) -> None
     for _ in range(2):
         give_up(webhook, "connection_error", is_masked=True)
 
-    assert "The latest of them all failed with: URL not reached." in said(webhook)
+    assert "all failed with: URL not reached." in said(webhook)
     assert "connection error" not in said(webhook)

@@ -7,6 +7,7 @@ import pytest
 from webhooks_app.models import Webhook
 from webhooks_app.models.standing import Standing
 from webhooks_app.pages.webhook_card import advice_of, remedy_of
+from webhooks_app.reasons import ReasonText
 
 REMEDIES = {
     Standing.FAILING: ("send_test", "send_missed"),
@@ -51,6 +52,15 @@ def test_a_card_says_what_an_order_and_a_limit_wait_for() -> None:
     found = {advice_of(each, Standing.HELD_BACK, 0) for each in (Webhook(order="key"), Webhook(rate_limit=1))}
 
     assert len(found) == 2
+
+
+def test_a_webhook_that_somebody_disabled_needs_no_repair() -> None:
+    given_up = ReasonText("all_given_up", days=5, number="12", since="2026-11-23 10:00")
+    reasons = (given_up, ReasonText("disabled_by_owner"), "Replaced by the rendering farm")
+
+    found = [advice_of(Webhook(status_reason=each), Standing.DISABLED, 0) for each in reasons]
+
+    assert ["receiver" in each for each in found] == [True, False, False]
 
 
 @pytest.mark.parametrize(

@@ -158,10 +158,15 @@ def _in_common(webhook: Webhook) -> Iterator[str]:
         return
     causes = _causes(latest)
     types = {delivery.event.type for delivery in latest if delivery.event}
-    if len(causes) == 1 and "" not in causes:
-        yield gettext("The latest of them all failed with: %(cause)s.") % {"cause": cause_in_words(causes.pop())}
-    if len(types) == 1:
-        yield gettext("The latest of them are all of the type %(type)s.") % {"type": types.pop()}
+    cause = cause_in_words(causes.pop()) if len(causes) == 1 and "" not in causes else ""
+    event_type = types.pop() if len(types) == 1 else ""
+    if cause and event_type:
+        text = gettext("The latest of them are all of the type %(type)s, and all failed with: %(cause)s.")
+        yield text % {"type": event_type, "cause": cause}
+    elif cause:
+        yield gettext("The latest of them all failed with: %(cause)s.") % {"cause": cause}
+    elif event_type:
+        yield gettext("The latest of them are all of the type %(type)s.") % {"type": event_type}
 
 
 def _causes(deliveries: Sequence[Delivery]) -> set[str]:

@@ -14,6 +14,7 @@ from ..models import Delivery, Webhook, WebhookHealth
 from ..models.delivery import DeliveryQuerySet
 from ..models.fields import translated
 from ..models.standing import FAILS, Health, Standing, health_of
+from ..reasons import code_of
 from . import health
 from .actions import WEBHOOK
 from .display import MAX_URL, DeliveryUrl, breakable, grouped, moment, until_verified
@@ -89,6 +90,8 @@ def advice_of(webhook: Webhook, standing: Standing, missed: int) -> str:
         return gettext("Each event waits until the one before it is delivered or given up.")
     if standing is Standing.HELD_BACK:
         return gettext("Raise the limit in the settings if the receiver can take more.")
+    if standing is Standing.DISABLED and code_of(webhook.status_reason) != "all_given_up":  # a person disabled it
+        return gettext("No events are sent to it until somebody enables it.")
     if standing in FAILS and not missed:
         return gettext("Fix the receiver. Failed requests are repeated automatically.")
     return str(ADVICE.get(standing, ""))
