@@ -14,6 +14,7 @@ from django.http import HttpResponse, JsonResponse
 
 from .receiver import ReceivedEvent
 from .receiver.django import WebhookView
+from .receiver.verification import require_synchronous
 
 __all__ = ["WebhookReceiverView"]
 
@@ -48,7 +49,7 @@ class WebhookReceiverView(WebhookView):
                 return JsonResponse({"status": "duplicate"})
             return _error("This event is already being handled; try again later.", status=409)
         try:
-            self.handle(event)
+            require_synchronous(self.handle(event))
         except Exception:  # Every error of the host's code must lead to a retry.
             logger.exception("Could not handle the event %s of type %s", event.id, event.type)
             cache.delete(key)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.exceptions import ImproperlyConfigured
 from django.test import Client
 from django.urls import path
 from fastapi import FastAPI
@@ -43,6 +42,13 @@ def handle(event: ReceivedEvent) -> None:
 
 async def handle_later(event: ReceivedEvent) -> None:
     handle(event)
+
+
+class AsynchronousHandler:
+    """A handler that is no coroutine function, but returns a coroutine."""
+
+    async def __call__(self, event: ReceivedEvent) -> None:
+        handle(event)
 
 
 def of_django(client: Any) -> Any:
@@ -158,10 +164,32 @@ def test_only_post_is_answered(client: Any, method: str) -> None:
 def test_a_handler_that_would_never_run_is_refused(webhook_sender: WebhookSender) -> None:
     of_django(Client)
 
-    with pytest.raises(ImproperlyConfigured, match="async_to_sync"):
+    with pytest.raises(TypeError, match="async_to_sync"):
         webhook_sender.send(Client(), "/asynchronous", "invoice.paid", {})
     with pytest.raises(TypeError, match="asynchronous"):
         webhook_view(handle_later, SECRET)
+
+
+def test_an_event_is_not_confirmed_if_a_function_returns_a_coroutine_that_nobody_awaits(
+    webhook_sender: WebhookSender,
+) -> None:
+    handled.clear()
+    app = Flask(__name__)
+    app.post("/hooks")(webhook_view(AsynchronousHandler(), SECRET))
+
+    response = webhook_sender.send(app.test_client(), "/hooks", "invoice.paid", {})
+
+    assert (response.status_code, handled) == (500, [])
+
+
+def test_a_coroutine_that_a_function_returns_is_awaited(webhook_sender: WebhookSender) -> None:
+    handled.clear()
+    endpoint = webhook_endpoint(AsynchronousHandler(), SECRET)
+    client = TestClient(Starlette(routes=[Route("/hooks", endpoint, methods=["POST"])]))
+
+    response = webhook_sender.send(client, "/hooks", "invoice.paid", {})
+
+    assert (response.status_code, len(handled)) == (200, 1)
 
 
 @pytest.mark.parametrize("name", ["django", "flask", "starlette"])

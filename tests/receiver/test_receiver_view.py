@@ -285,7 +285,7 @@ def test_only_post_is_allowed(method):
     ],
 )
 def test_a_misconfigured_view_raises_an_error_with_the_remedy(address, message):
-    with pytest.raises(ImproperlyConfigured, match=message):
+    with pytest.raises((ImproperlyConfigured, TypeError), match=message):
         post(address=address)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections.abc import Sequence
 from datetime import timedelta
@@ -14,7 +13,7 @@ from django.utils.decorators import method_decorator
 from django.views.decorators.csrf import csrf_exempt
 from django.views.generic import View
 
-from .verification import DEFAULT_TOLERANCE, MAX_BODY_BYTES, ReceivedEvent, receive
+from .verification import DEFAULT_TOLERANCE, MAX_BODY_BYTES, ReceivedEvent, receive, require_synchronous
 
 __all__ = ["WebhookView"]
 logger = logging.getLogger(__name__)
@@ -40,14 +39,14 @@ class WebhookView(View):
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         if not self.secret:
             raise ImproperlyConfigured(f"{type(self).__name__} has no secret; set it, or pass it to as_view().")
-        if inspect.iscoroutinefunction(self.handle):
-            raise ImproperlyConfigured(f"{type(self).__name__}.handle is asynchronous; wrap it in async_to_sync.")
+        require_synchronous(self.handle)
         try:
             body = request.read(self.max_body_bytes + 1)
         except Exception:  # noqa: BLE001 - servers raise errors of their own
             body = b""
-        limits: Any = {"tolerance": self.tolerance, "max_body_bytes": self.max_body_bytes}
-        status, answer, event = receive(body, request.headers, self.secret, **limits)
+        status, answer, event = receive(
+            body, request.headers, self.secret, tolerance=self.tolerance, max_body_bytes=self.max_body_bytes
+        )
         response = JsonResponse(answer, status=status)
         if status != 200:
             logger.warning("Refused a request to %r: %s", request.path, answer["error"])
@@ -55,5 +54,5 @@ class WebhookView(View):
 
     def respond(self, event: ReceivedEvent, response: HttpResponse) -> HttpResponse:
         """Handle an event, and return the response to it."""
-        self.handle(event)
+        require_synchronous(self.handle(event))
         return response

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -10,7 +9,7 @@ from typing import Any
 
 from flask import request
 
-from .verification import DEFAULT_TOLERANCE, MAX_BODY_BYTES, ReceivedEvent, receive
+from .verification import DEFAULT_TOLERANCE, MAX_BODY_BYTES, ReceivedEvent, receive, require_synchronous
 
 __all__ = ["webhook_view"]
 
@@ -29,8 +28,7 @@ def webhook_view(
     If ``handle`` raises an exception, Flask answers 500, and the service sends the event again. It may also send an
     event twice: store ``event.id`` in the transaction of your changes.
     """
-    if inspect.iscoroutinefunction(handle):
-        raise TypeError("handle is asynchronous; pass a function that waits for it.")
+    require_synchronous(handle)
 
     def receive_webhook() -> tuple[dict[str, str], int]:
         body = request.stream.read(max_body_bytes + 1)
@@ -38,7 +36,7 @@ def webhook_view(
             body, request.headers, secret, tolerance=tolerance, max_body_bytes=max_body_bytes
         )
         if event is not None:
-            handle(event)
+            require_synchronous(handle(event))
         elif status != 200:
             logger.warning("Refused a request to %r: %s", request.path, answer["error"])
         return answer, status

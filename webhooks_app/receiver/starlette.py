@@ -5,10 +5,11 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from datetime import timedelta
 
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
 
 from .verification import DEFAULT_TOLERANCE, MAX_BODY_BYTES, ReceivedEvent, receive
@@ -25,7 +26,7 @@ def webhook_endpoint(
     tolerance: timedelta | float | None = DEFAULT_TOLERANCE,
     max_body_bytes: int = MAX_BODY_BYTES,
 ) -> Callable[[Request], Awaitable[JSONResponse]]:
-    """Return an endpoint for POST that calls ``handle``, a function or a coroutine function, with each event.
+    """Return an endpoint for POST that calls ``handle``, synchronous or asynchronous, with each event.
 
     If ``handle`` raises an exception, the framework answers 500, and the service sends the event again. It may also
     send an event twice: store ``event.id`` in the transaction of your changes.
@@ -37,7 +38,9 @@ def webhook_endpoint(
             body, request.headers, secret, tolerance=tolerance, max_body_bytes=max_body_bytes
         )
         if event is not None:
-            await (handle(event) if inspect.iscoroutinefunction(handle) else run_in_threadpool(handle, event))
+            result = handle(event) if inspect.iscoroutinefunction(handle) else await run_in_threadpool(handle, event)
+            if inspect.isawaitable(result):
+                await result
         elif status != 200:
             logger.warning("Refused a request to %r: %s", request.url.path, answer["error"])
         return JSONResponse(answer, status)
@@ -48,8 +51,9 @@ def webhook_endpoint(
 async def _read(request: Request, size: int) -> bytes:
     """Return the body, and of a longer one no more than the chunk that reaches ``size``."""
     body = b""
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) >= size:
-            break
+    with suppress(ClientDisconnect):  # nobody reads the answer, and the signature of a part is wrong
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) >= size:
+                break
     return body

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import time
@@ -43,6 +44,14 @@ class ReceivedEvent:
     @property
     def is_verification(self) -> bool:
         return self.type == VERIFICATION_TYPE
+
+
+def require_synchronous(handle: object) -> None:
+    """Raise TypeError for a coroutine function, or for what it returns, since nobody would await it."""
+    if inspect.iscoroutine(handle):
+        handle.close()
+    if inspect.iscoroutinefunction(handle) or inspect.isawaitable(handle):
+        raise TypeError("handle is asynchronous; pass a function that waits for it, such as async_to_sync(handle).")
 
 
 def verify(
