@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.message import Message
 
@@ -130,13 +131,7 @@ def test_delays_are_measured_from_the_event_and_the_schedule():
 
 
 def test_a_handshake_is_due_when_its_webhook_is_registered():
-    handshake = _received(2)
-    handshake = Received(
-        **{
-            **{name: getattr(handshake, name) for name in handshake.__slots__},
-            "message": {"type": "webhook.verification", "data": {}},
-        }
-    )
+    handshake = replace(_received(2), message={"type": "webhook.verification", "data": {}})
 
     (series,) = timing.series("steady", [handshake], NOW + timedelta(seconds=1))
 
