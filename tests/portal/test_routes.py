@@ -46,7 +46,6 @@ def names(patterns: Any) -> Iterator[str]:
 ROUTES = {
     "overview": (),
     "share": (),
-    "shared-link": ("token",),
     "mails": (),
     "webhooks": (),
     "webhook-new": (),

@@ -6,6 +6,7 @@ All figures come from roll-ups and from indexes of pending deliveries, so that t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -15,6 +16,7 @@ from django.db import router
 from django.db.models import OuterRef, Q, QuerySet, Subquery, Sum
 from django.http import HttpRequest
 from django.template import RequestContext
+from django.urls import NoReverseMatch
 from django.utils import timezone
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
@@ -231,7 +233,13 @@ def _happenings(request: HttpRequest, overview: Overview, site: str) -> list[Pas
     entries = own_rows(request, AuditEntry.objects.all()) if is_indexed else AuditEntry.objects.none()
     listed = {webhook.pk: webhook for webhook in overview.webhooks}
     pages = {"wh": "webhook_change", "dlv": "delivery_change", "rpl": "replay_change"}
-    return happenings(entries, listed, url=lambda pk: console_url(pages[pk.partition("_")[0]], pk, site=site))
+
+    def url(pk: str) -> str:
+        with suppress(NoReverseMatch):  # another site need not have all of the models
+            return console_url(pages[pk.partition("_")[0]], pk, site=site)
+        return ""
+
+    return happenings(entries, listed, url=url)
 
 
 def _url_of(shown: Verdict, request: HttpRequest, site: str) -> str:

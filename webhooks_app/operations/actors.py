@@ -18,7 +18,7 @@ from ..models import ApiKey, Delivery, Problem, Replay, Webhook
 from ..models.api_key import SERVICE_SCOPES
 from ..models.audit import Actor, Via, acting
 from ..owners import Access, owners
-from .rights import CREATE_LINK, MANAGE_ALL, NOT_FOR_MEMBERS, AccessDeniedError, Right
+from .rights import MANAGE_ALL, NOT_FOR_MEMBERS, AccessDeniedError, Right
 
 __all__ = ["ApiCaller", "BaseActor", "Member", "Operator", "ProjectCode", "StaffMember"]
 
@@ -127,7 +127,7 @@ class Member(BaseActor):
     access: Access
 
     def holds(self, right: Right) -> bool:
-        return right not in NOT_FOR_MEMBERS and (right is not CREATE_LINK or self.via != Via.LINK)
+        return right not in NOT_FOR_MEMBERS
 
     def access_to(self, owner_id: Any) -> Access:
         return self.access if self.is_owner(owner_id) else Access(0)

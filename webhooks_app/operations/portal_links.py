@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from secrets import token_urlsafe
 from typing import Any
+from urllib.parse import unquote
 
 from django.db import router
 from django.urls import Resolver404, get_script_prefix, resolve, reverse
@@ -97,10 +98,10 @@ def path_of(link: PortalLink) -> str:
 
 def is_page(owner: Any, page: str) -> bool:
     """Return True if this is the path of a page below the overview of an owner, with or without a query."""
-    path = page.partition("?")[0]
-    if len(page) > MAX_PATH or ".." in path or not page.isprintable():
+    path = unquote(page.partition("?")[0])
+    if len(page) > MAX_PATH or ".." in path or not (page + path).isprintable():
         return False
-    overview = reverse("webhooks_portal:overview", args=(owner.pk,))
+    overview = unquote(reverse("webhooks_portal:overview", args=(owner.pk,)))
     try:
         found = resolve(f"/{overview.removeprefix(get_script_prefix())}{path}")
     except Resolver404:

@@ -66,12 +66,9 @@ DELETE_KEY = Right(permission="webhooks_app.delete_apikey")
 FORGET_OWNER = Right(permission=MANAGE_ALL)
 
 CREATE_LINK = Right(permission="webhooks_app.add_portallink")
-"""To create a link to the customers' pages. The creator also needs each right that the link gives.
+"""To create a link to the customers' pages. The creator also needs each right that the link gives."""
 
-A visitor by link has it never: each link could open the next one, and none would end.
-"""
-
-NOT_FOR_MEMBERS = (EMIT_EVENT, FORGET_OWNER)
+NOT_FOR_MEMBERS = (EMIT_EVENT, FORGET_OWNER, CREATE_LINK)
 """The rights that no role of the owner policy includes."""
 
 _RIGHTS = [each for each in tuple(globals().values()) if isinstance(each, Right)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from urllib.parse import urlencode
@@ -20,7 +20,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
-from django.urls import reverse
+from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 from django.utils.decorators import method_decorator
 from django.utils.functional import SimpleLazyObject
@@ -175,10 +175,11 @@ class SafePage(TemplateView):
             raise Http404
         if self.visit.is_over or is_framed(request):
             path = request.get_full_path()
-            in_frame = is_framed(request)
-            return self.closed(
-                ENDED, new_tab=path if in_frame else "", login_url="" if in_frame else redirect_to_login(path).url
-            )
+            if is_framed(request):
+                return self.closed(ENDED, new_tab=path)
+            with suppress(NoReverseMatch):  # a project whose customers come by links alone may have no login
+                return self.closed(ENDED, login_url=redirect_to_login(path).url)
+            return self.closed(ENDED)
         return redirect_to_login(request.get_full_path())
 
     def closed(self, reason: Any, *, status: int = 403, new_tab: str = "", login_url: str = "") -> HttpResponse:

@@ -24,7 +24,6 @@ app_name = "webhooks_portal"
 account = [
     path("", overview.OverviewPage.as_view(), name="overview"),
     path("share/", sharing.SharePage.as_view(), name="share"),
-    path("share/<str:token>/", sharing.SharedLinkPage.as_view(), name="shared-link"),
     path("mails/", mails.MailsPage.as_view(), name="mails"),
     path("webhooks/", webhooks.WebhookListPage.as_view(), name="webhooks"),
     path("webhooks/new/", webhooks.NewWebhookPage.as_view(), name="webhook-new"),
