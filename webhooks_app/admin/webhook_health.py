@@ -38,9 +38,11 @@ def _failing_since(webhook: Webhook) -> datetime | None:
 
 
 def known_health(webhook: Webhook) -> Health:
-    """Return the judgement of a webhook, which a list has read for all of its rows."""
+    """Return the judgement of a webhook, which is read once for a page, and by a list for all of its rows."""
     judged: Health | None = getattr(webhook, "judged", None)
-    return judged or health_of(webhook)
+    if judged is None:
+        judged = webhook.judged = health_of(webhook)  # type: ignore[attr-defined]
+    return judged
 
 
 class HealthColumns(OwnedAdmin):

@@ -101,7 +101,8 @@ class WebhookSections(WebhookActions):
         """Return the card of a webhook, with facts of the console. Some need the permission to view deliveries."""
         rows = as_shown(request, webhook.deliveries.all())
         deliveries = rows.with_related() if shows_deliveries(request) else None
-        card = card_of(webhook, deliveries, url=self.delivery_url, listed=self.deliveries_url)
+        judged = known_health(webhook)
+        card = card_of(webhook, judged, deliveries, url=self.delivery_url, listed=self.deliveries_url)
         facts = [*card["facts"], *(fact for fact in self._facts(request, webhook) if fact.value)]
         return {**card, "facts": facts, "remedies": self._remedies(request, webhook, card["remedy"])}
 

@@ -13,7 +13,7 @@ from ..maintenance.rollups.recent import MISSED
 from ..models import Delivery, Webhook, WebhookHealth
 from ..models.delivery import DeliveryQuerySet
 from ..models.fields import translated
-from ..models.standing import FAILS, Health, Standing, health_of
+from ..models.standing import FAILS, Health, Standing
 from ..reasons import code_of
 from . import health
 from .actions import WEBHOOK
@@ -104,14 +104,18 @@ def missed_by(webhook: Webhook, judged: Health) -> int:
 
 
 def card_of(
-    webhook: Webhook, deliveries: DeliveryQuerySet | None, *, url: DeliveryUrl, listed: Callable[..., str]
+    webhook: Webhook,
+    judged: Health,
+    deliveries: DeliveryQuerySet | None,
+    *,
+    url: DeliveryUrl,
+    listed: Callable[..., str],
 ) -> dict[str, Any]:
-    """Return the context of a webhook's card, except the buttons.
+    """Return the context of the card of a webhook with this health, except the buttons.
 
     ``deliveries`` are those of the webhook that the viewer may see, or None for a viewer who may see none. ``listed``
     returns the URL of their list with filters.
     """
-    judged = health_of(webhook)
     failure, cause = _last_failure(webhook, deliveries, judged) if deliveries is not None else (None, "")
     missed, is_paused = missed_by(webhook, judged), webhook.paused_at is not None
     failures = listed(webhook_id=webhook.pk, state=State.GIVEN_UP) if deliveries is not None else ""

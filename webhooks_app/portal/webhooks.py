@@ -21,7 +21,7 @@ from ..models import Delivery, Replay, Webhook
 from ..models.delivery import DeliveryQuerySet
 from ..models.fields import compact_json
 from ..models.keyset import Page
-from ..models.standing import healths_of
+from ..models.standing import health_of, healths_of
 from ..models.webhook import check_url
 from ..operations.registration import register_webhook, update_webhook
 from ..operations.rights import REGISTER_WEBHOOK, UPDATE_WEBHOOK
@@ -189,7 +189,8 @@ class NewWebhookPage(UrlPage, SecretFormPage):
 
 def card(page: AccountPage, webhook: Webhook, tab: str) -> dict[str, Any]:
     """Return the context of a webhook's card, with links to the sections of its page."""
-    shown = card_of(webhook, shown_deliveries(webhook), url=page.delivery_url, listed=partial(_list_url, page))
+    judged, deliveries = health_of(webhook), shown_deliveries(webhook)
+    shown = card_of(webhook, judged, deliveries, url=page.delivery_url, listed=partial(_list_url, page))
     since = webhook.shown_status_changed_at if shown["standing"].began_with_status else None
     facts = [Fact(_("Status since"), moment(since))] if since else []
     urls = {
