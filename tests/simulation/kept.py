@@ -18,4 +18,18 @@ KEPT = {
         actions=[Action(11.248055258757521, "emit", 1, 0.9770401416499939)],
         is_listening=False,
     ),
+    "a new worker overlooks the retry of the one that it replaces": Plan(
+        43072336466,
+        database="postgresql",
+        workers=1,
+        window=64,
+        cap=2,
+        batch_size=3,
+        timeout=10.0,
+        lease=20.0,
+        end=30.0,
+        webhooks=[WebhookPlan(1, "no content")],
+        actions=[Action(5.176338793978072, "emit", 0, 0.19029582138217704), Action(7.49718713480858, "stop", 0, 0.04)],
+        is_listening=True,
+    ),
 }

@@ -149,6 +149,7 @@ class Schedule(NamedTuple):
     moments: tuple[datetime, ...] = ()
     """When deliveries become due, in order."""
     has_later_moments: bool = False
+    """Whether deliveries may become due at times that this worker does not remember, and that looks have to find."""
     page_end: str | None = None
     paged_at: float = 0.0
     busy: Sequence[str] = ()

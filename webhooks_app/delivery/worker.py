@@ -119,7 +119,8 @@ class DeliveryWorker:
             on_recorded=self._recorded,
         )
         self._reported = Once()
-        self._schedule = Schedule(sweep_seconds=settings.SWEEP_SECONDS)
+        # The retries of workers that have ended are found in the database.
+        self._schedule = Schedule(sweep_seconds=settings.SWEEP_SECONDS, has_later_moments=True)
         self._now: Now | None = None
         """The time of the last claiming turn."""
         self._events: deque[ScheduleEvent] = deque()
