@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from webhooks_app.conf import policy_of_delivery
+from webhooks_app.delivery.liveness import MAX_BACKOFF_SECONDS
 from webhooks_app.models.status import PROBES, stop_reason
 
 from .receivers import Reply
@@ -19,6 +20,9 @@ PROMPT_SECONDS = 1.0
 """How long a due delivery waits at most in a calm history with free slots: a poll, its statements and their delays."""
 
 CALM_AFTER_SECONDS = 60.0
+
+SETTLED_AFTER = MAX_BACKOFF_SECONDS + 2.0
+"""How many seconds an idle worker needs at most to be back from waiting for the database, and to tell the others."""
 
 
 class BrokenError(AssertionError):
@@ -428,7 +432,7 @@ class Referee:
     def quiet(self) -> None:
         """Idle workers hold nothing, and have told the others so."""
         moment = self.world.now().timestamp()
-        awake = [each for each in self.world.workers if each.process.frozen_until < self.loop.now - 1.0]
+        awake = [each for each in self.world.workers if each.process.frozen_until < self.loop.now - SETTLED_AFTER]
         numbers = {str(each.number) for each in awake if not each.process.is_dead}
         for pk, lane in self.world.store.lanes.items():
             for name, (number, until) in lane.in_flight.items():

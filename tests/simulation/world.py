@@ -14,14 +14,13 @@ from django.db import OperationalError
 from greenlet import getcurrent
 
 from webhooks_app.conf import Settings, policy_of_delivery
-from webhooks_app.delivery.liveness import MAX_BACKOFF_SECONDS
 from webhooks_app.delivery.slots import usual_cap
 
 from . import adapter
 from .loop import Event, Killed, Loop, Process
 from .plan import Action, Plan, WebhookPlan
 from .receivers import Receiver, Reply, SimulatedTransport
-from .referee import BrokenError, Referee
+from .referee import SETTLED_AFTER, BrokenError, Referee
 from .rows import Database
 from .store import DeliveryRow, Entry, Store, Surroundings, Transaction, Webhook
 
@@ -560,7 +559,7 @@ class World(Surroundings):
     def _freeze(self, action: Action, seconds: float) -> None:
         if worker := self._worker(action):
             self.tell("%s is frozen for %.1f s", worker.process.name, seconds)
-            worker.process.frozen_until = self.loop.now + seconds
+            worker.process.frozen_until = max(worker.process.frozen_until, self.loop.now + seconds)
             worker.process.was_frozen_for += seconds
             self._trouble(worker.process)
             worker.troubled_until += seconds
@@ -648,7 +647,7 @@ class World(Surroundings):
                 while self.store.entries and self.loop.now < bound:
                     self.loop.run(min(bound, self.loop.now + 0.5))
                 self.referee.final()
-                self.loop.run(self.loop.now + MAX_BACKOFF_SECONDS + 2.0)  # workers that waited for the database
+                self.loop.run(self.loop.now + SETTLED_AFTER)
                 self.referee.quiet()
             finally:
                 self._forget()
