@@ -15,7 +15,7 @@ from playwright.sync_api import Page as Tab
 
 from webhooks_app.maintenance.jobs import gauge
 from webhooks_app.maintenance.rollups.recent import pack, sum_up
-from webhooks_app.models import ApiKey, AuditEntry, MaintenanceJob, QueueEntry, Webhook
+from webhooks_app.models import ApiKey, AuditEntry, Delivery, MaintenanceJob, QueueEntry, Webhook
 from webhooks_app.operations.actors import PROJECT
 from webhooks_app.operations.registration import update_webhook
 
@@ -83,6 +83,13 @@ def receivers() -> str:
     return url("receivers_changelist", query="?window=week")
 
 
+def succeeded_deliveries() -> str:
+    """Return the list of deliveries that may be redelivered: of events, to a webhook that still receives them."""
+    sent = Delivery.objects.filter(state=Delivery.State.SUCCEEDED, kind=Delivery.Kind.EVENT)
+    active = sent.filter(webhook__status=Webhook.Status.ACTIVE, webhook__deleted_at=None).latest("pk")
+    return url("delivery_changelist", query=f"?webhook_id={active.webhook_id}&state=succeeded&kind=event")
+
+
 def operations() -> str:
     """Queue deliveries of the next hour, and count them as a worker does."""
     webhook, facts = an_active_webhook(), dict[str, Any]()
@@ -136,7 +143,7 @@ add("webhooks, rotate", lambda: url("webhook_changelist"), choose("rotate_secret
 add("webhooks, new secret", lambda: url("webhook_changelist"), confirm("rotate_secret"))
 add("deliveries", lambda: url("delivery_changelist"))
 add("delivery", lambda: url("delivery_change", failed_delivery().pk))
-add("deliveries, redeliver", lambda: url("delivery_changelist", query="?state=given_up"), choose("redeliver"))
+add("deliveries, redeliver", succeeded_deliveries, choose("redeliver"))
 add("events", lambda: url("event_changelist"))
 add("event", lambda: url("event_change", failed_delivery().event_id), shows("svg title:has-text('Attempt 1')"))
 add("event types", lambda: url("eventtypes_changelist"))
