@@ -20,7 +20,7 @@ from webhooks_app.operations.actors import PROJECT
 from webhooks_app.operations.lifecycle import start_verification
 from webhooks_app.operations.registration import update_webhook
 from webhooks_app.operations.sending import send_test_event
-from webhooks_app.pages.actions import API_KEY, DELIVERY, PROBLEM, REPLAY, WEBHOOK, Offer
+from webhooks_app.pages.actions import API_KEY, DELIVERY, PROBLEM, REPLAY, WEBHOOK, UserAction
 
 from ..admin.conftest import Page, shown_messages, superuser
 from ..api.conftest import ApiClient, client_of
@@ -176,9 +176,9 @@ MODELS: Mapping[int, str] = {
 }
 
 walk = pytest.mark.parametrize(
-    ("offers", "make", "state", "permitted"), CASES, ids=[f"{MODELS[id(case[0])]} {case[2]}" for case in CASES]
+    ("table", "make", "state", "permitted"), CASES, ids=[f"{MODELS[id(case[0])]} {case[2]}" for case in CASES]
 )
-Table = Mapping[str, Offer]
+Table = Mapping[str, UserAction]
 Make = Callable[[str, Any], Any]
 
 
@@ -188,41 +188,41 @@ def words(page: Any) -> str:
 
 @walk
 def test_the_tables_name_the_actions_that_a_state_permits(
-    amina: Customer, offers: Table, make: Make, state: str, permitted: set[str]
+    amina: Customer, table: Table, make: Make, state: str, permitted: set[str]
 ) -> None:
     row = make(state, amina.user)
 
-    assert {name for name, offer in offers.items() if offer.is_for(row)} == permitted
+    assert {name for name, action in table.items() if action.is_for(row)} == permitted
 
 
 @walk
 def test_the_operation_refuses_on_the_locked_row_what_the_table_refuses(
-    amina: Customer, offers: Table, make: Make, state: str, permitted: set[str]
+    amina: Customer, table: Table, make: Make, state: str, permitted: set[str]
 ) -> None:
     row = make(state, amina.user)
 
-    for name, offer in offers.items():
-        if offer.operation is None:
+    for name, action in table.items():
+        if action.operation is None:
             continue
         with undone():
-            error = offer.action.refusal(row)
+            error = action.rule.refusal(row)
             if error is None:
-                offer.operation(type(row).objects.get(pk=row.pk), actor=PROJECT)
+                action.operation(type(row).objects.get(pk=row.pk), actor=PROJECT)
             else:
                 with pytest.raises(type(error)) as refused:
-                    offer.operation(type(row).objects.get(pk=row.pk), actor=PROJECT)
+                    action.operation(type(row).objects.get(pk=row.pk), actor=PROJECT)
                 assert str(refused.value) == str(error), name
 
 
 @walk
 def test_the_console_offers_what_the_table_permits_and_says_why_not(
-    superuser: Page, amina: Customer, offers: Table, make: Make, state: str, permitted: set[str]
+    superuser: Page, amina: Customer, table: Table, make: Make, state: str, permitted: set[str]
 ) -> None:
     row = make(state, amina.user)
-    model = MODELS[id(offers)]
+    model = MODELS[id(table)]
     shown = words(superuser.get(model, "change", row.pk))
 
-    for name, offer in offers.items():
+    for name, action in table.items():
         if name == "delete":
             continue  # Django's own button
         with undone():
@@ -234,19 +234,19 @@ def test_the_console_offers_what_the_table_permits_and_says_why_not(
                 assert is_form or not answer.redirect_chain, name
                 assert "<form" in words(answer), name
             else:
-                assert shown_messages(answer) == [offer.refusal(row)], name
+                assert shown_messages(answer) == [action.refusal(row)], name
                 answer = superuser.client.post(address, {"confirmed": "yes"}, follow=True)
-                assert shown_messages(answer) == [offer.refusal(row)], name
+                assert shown_messages(answer) == [action.refusal(row)], name
 
 
 PAGES = {id(WEBHOOK): "webhook", id(DELIVERY): "delivery", id(REPLAY): "replay", id(API_KEY): "keys"}
 FORMS = {"send_test": "webhook-test", "rotate_secret": "webhook-rotate", "replay_missed": "replay-new"}
 
 
-def address_for_customers(account: Customer, offers: Table, row: Any, name: str) -> str:
-    if offers is API_KEY:
+def address_for_customers(account: Customer, table: Table, row: Any, name: str) -> str:
+    if table is API_KEY:
         return account.url("key-revoke", row.pk)
-    if offers is REPLAY:
+    if table is REPLAY:
         return account.url("replay-step", row.pk, name)
     if name in FORMS:
         return account.url(FORMS[name], row.pk)
@@ -255,44 +255,44 @@ def address_for_customers(account: Customer, offers: Table, row: Any, name: str)
 
 @walk
 def test_customers_are_offered_what_the_table_permits_and_told_why_not(
-    amina: Customer, offers: Table, make: Make, state: str, permitted: set[str]
+    amina: Customer, table: Table, make: Make, state: str, permitted: set[str]
 ) -> None:
-    if offers is PROBLEM:
-        assert id(offers) not in PAGES  # which customers do not see
+    if table is PROBLEM:
+        assert id(table) not in PAGES  # which customers do not see
         return
     row = make(state, amina.user)
-    shown = words(amina.get(PAGES[id(offers)], *([] if offers is API_KEY else [row.pk])))
-    if offers is WEBHOOK:  # whose page has sections
+    shown = words(amina.get(PAGES[id(table)], *([] if table is API_KEY else [row.pk])))
+    if table is WEBHOOK:  # whose page has sections
         shown += words(amina.get("webhook-settings", row.pk)) + words(amina.get("deliveries", webhook_id=row.pk))
 
-    for name, offer in offers.items():
-        if offers is API_KEY and name == "delete":
+    for name, action in table.items():
+        if table is API_KEY and name == "delete":
             continue
         with undone():
-            if offers is DELIVERY:
+            if table is DELIVERY:
                 assert (f'value="{name}"' in shown) == (name in permitted), name
             else:
-                address = address_for_customers(amina, offers, row, name)
+                address = address_for_customers(amina, table, row, name)
                 assert (f'"{address}"' in shown) == (name in permitted), name
                 answer = amina.client.get(address, follow=True)
                 is_refused = bool(answer.redirect_chain)
                 assert is_refused == (name not in permitted), name
-                assert not is_refused or offer.refusal(row) in words(answer), name
-            if name in permitted or offer.operation is None:
+                assert not is_refused or action.refusal(row) in words(answer), name
+            if name in permitted or action.operation is None:
                 continue
-            if offers is DELIVERY:
+            if table is DELIVERY:
                 answer = amina.post("delivery", row.pk, action=name)
             else:
                 answer = amina.client.post(address, follow=True)
-            assert offer.refusal(row) in words(answer), name
+            assert action.refusal(row) in words(answer), name
 
 
 ROUTES = {id(WEBHOOK): "webhooks", id(DELIVERY): "deliveries", id(REPLAY): "replays"}
 OF_A_SCHEME = {"activate_secret", "withdraw_secret", "revoke_previous_secret"}
 
 
-def answer_of_api(api: ApiClient, offers: Table, row: Any, name: str) -> Any:
-    address = f"/v1/{ROUTES[id(offers)]}/{row.pk}"
+def answer_of_api(api: ApiClient, table: Table, row: Any, name: str) -> Any:
+    address = f"/v1/{ROUTES[id(table)]}/{row.pk}"
     if name == "send_test":
         return api.call("POST", "/v1/webhooks/test", {"webhook_id": row.pk, "event_type": EVENT_TYPE})
     return api.call("DELETE", address) if name == "delete" else api.call("POST", f"{address}/{name}")
@@ -300,16 +300,16 @@ def answer_of_api(api: ApiClient, offers: Table, row: Any, name: str) -> Any:
 
 @walk
 def test_the_api_does_what_the_table_permits_and_says_why_not(
-    amina: Customer, offers: Table, make: Make, state: str, permitted: set[str]
+    amina: Customer, table: Table, make: Make, state: str, permitted: set[str]
 ) -> None:
-    if id(offers) not in ROUTES:
-        assert offers in (PROBLEM, API_KEY)  # which the API does not offer
+    if id(table) not in ROUTES:
+        assert table in (PROBLEM, API_KEY)  # which the API does not have
         return
     row, api = make(state, amina.user), client_of(amina.user)
 
-    for name in offers.keys() - OF_A_SCHEME - {"rotate_secret", "replay_missed"}:
+    for name in table.keys() - OF_A_SCHEME - {"rotate_secret", "replay_missed"}:
         with undone():
-            answer, error = answer_of_api(api, offers, row, name), offers[name].action.refusal(row)
+            answer, error = answer_of_api(api, table, row, name), table[name].rule.refusal(row)
             is_as_asked = isinstance(error, AlreadyInStateError) and name != "verify"
             assert (answer.status_code < 300) == (name in permitted or is_as_asked), (name, answer.content)
             if answer.status_code >= 300:

@@ -26,7 +26,7 @@ from django.utils.translation import gettext
 from ..error_reports import hide_values
 from ..operations.actors import lacking
 from ..operations.rights import AccessDeniedError
-from ..pages.actions import Button, Offer
+from ..pages.actions import Button, UserAction
 from ..pages.confirmations import ReasonForm
 from ..pages.forms import REFUSALS, as_form_error, refusal_of, refuse
 from .audit import AuditedAdmin
@@ -85,21 +85,21 @@ class ActingAdmin(AuditedAdmin):
     unasked_actions: tuple[str, ...] = ()
     """Those of the page's actions whose button runs them at once."""
 
-    table: Mapping[str, Offer] = {}
+    table: Mapping[str, UserAction] = {}
     """What the actions are. Those without a method of their own get one that asks for confirmation."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        for name, offer in cls.table.items():
+        for name, entry in cls.table.items():
             if not hasattr(cls, name):
                 setattr(cls, name, _asking(name))
             if name != DELETE:
-                getattr(cls, name).short_description = offer.label
+                getattr(cls, name).short_description = entry.label
 
     def get_urls(self) -> list[URLPattern]:
         return [self.own_path("<path:object_id>/act/<str:action>/", self.act_view, "act"), *super().get_urls()]
 
-    def offers(self, item: Any, action: str) -> bool:
+    def has_button(self, item: Any, action: str) -> bool:
         """Return True if the row has a button for the action, whose state permits it."""
         return action not in self.table or self.table[action].is_for(item)
 
@@ -114,7 +114,7 @@ class ActingAdmin(AuditedAdmin):
                 action in self.unasked_actions,
             )
             for action in (self.page_actions if among is None else among)
-            if action in allowed and self.may_run(request, action, item) and self.offers(item, action)
+            if action in allowed and self.may_run(request, action, item) and self.has_button(item, action)
         ]
 
     def described(self, item: Any) -> str:
@@ -244,17 +244,17 @@ class ActingAdmin(AuditedAdmin):
 
         ``operation`` replaces that of the table, and ``history`` returns what is said about its return value.
         """
-        offer = self.table[action]
-        operation = operation or offer.operation
+        entry = self.table[action]
+        operation = operation or entry.operation
         assert operation is not None
-        if offer.asks_reason:
+        if entry.asks_reason:
             form = ReasonForm(request.POST if self.is_confirmed(request) else None)
             if not form.is_valid():
                 return self.ask(request, queryset, action=action, form=form)
             operation = partial(operation, reason=form.cleaned_data["reason"])
         elif not self.is_confirmed(request):
             return self.ask(request, queryset, action=action)
-        said = history or (lambda _result: str(offer.done))
+        said = history or (lambda _result: str(entry.done))
         done = self.carry_out(request, queryset, operation, history=said, is_deletion=action == DELETE)
         return self.after(request, action, done)
 
@@ -286,8 +286,8 @@ class ActingAdmin(AuditedAdmin):
         actions with a form of their own. ``more`` is further context of the page.
         """
         selected = self._selected(request, queryset)
-        offer = self.table.get(action)
-        refusals = dict.fromkeys(offer.refusal(item) for item in selected) if offer else {"": None}
+        entry = self.table.get(action)
+        refusals = dict.fromkeys(entry.refusal(item) for item in selected) if entry else {"": None}
         if all(refusals):  # also if nothing is selected
             for refusal in refusals:
                 self.message_user(request, refusal, messages.ERROR)
@@ -296,10 +296,10 @@ class ActingAdmin(AuditedAdmin):
             self,
             request,
             "confirm_action",
-            title=offer.label if offer else getattr(self, action).short_description,
-            question=question or (offer.asked_of(len(selected)) if offer else ""),
-            consequences=offer.consequences(selected) if offer else [],
-            is_destructive=offer is not None and offer.is_destructive,
+            title=entry.label if entry else getattr(self, action).short_description,
+            question=question or (entry.asked_of(len(selected)) if entry else ""),
+            consequences=entry.consequences(selected) if entry else [],
+            is_destructive=entry is not None and entry.is_destructive,
             form=form,
             objects=selected,
             named=[self.described(item) for item in selected],
@@ -406,6 +406,6 @@ def _asking(name: str) -> Callable[..., HttpResponseBase | None]:
     return run
 
 
-def with_deletion(offers: Mapping[str, Offer]) -> dict[str, Offer]:
+def with_deletion(table: Mapping[str, UserAction]) -> dict[str, UserAction]:
     """Return a table in which the deletion has the name that Django gives to it."""
-    return {DELETE if name == "delete" else name: offer for name, offer in offers.items()}
+    return {DELETE if name == "delete" else name: action for name, action in table.items()}

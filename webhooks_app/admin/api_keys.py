@@ -58,12 +58,12 @@ class ApiKeyForm(AudienceForm, RefusableForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.offer_audience()
+        self.settle_audience()
         is_new = self.instance._state.adding
         scopes = self.fields.get("scopes")
         if isinstance(scopes, forms.MultipleChoiceField) and (is_new or not self.instance.is_service_key):
-            offered = {*self.grantable, *([] if is_new else self.instance.scopes)} - SERVICE_SCOPES
-            scopes.choices = [choice for choice in ApiKey.Scope.choices if choice[0] in offered]
+            grantable = {*self.grantable, *([] if is_new else self.instance.scopes)} - SERVICE_SCOPES
+            scopes.choices = [choice for choice in ApiKey.Scope.choices if choice[0] in grantable]
             scopes.required = "audience" not in self.fields  # by the model then: a service key has its own scope
 
     def clean(self) -> dict[str, Any] | None:

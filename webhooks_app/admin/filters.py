@@ -44,10 +44,10 @@ class DescribedFilter(admin.ListFilter):
         self.used_parameters |= self.given if self.is_nonsense else self.typed
 
     def _form(self, data: Any, **more: Any) -> FilterForm:
-        return FilterForm(data, filters=self.filters, offers=self.offers, auto_id="filter-%s", **more)
+        return FilterForm(data, filters=self.filters, suggestions=self.suggestions, auto_id="filter-%s", **more)
 
     @cached_property
-    def offers(self) -> dict[str, list[tuple[str, Any]]]:
+    def suggestions(self) -> dict[str, list[tuple[str, Any]]]:
         """The choices that depend on the user."""
         if self.parameter_name in ("event_type", "type"):
             return type_choices(self.listed, visible_event_types(self.request))
@@ -62,7 +62,7 @@ class DescribedFilter(admin.ListFilter):
         return [self.form[each.name] for each in self.filters if self._is_typed(each)]
 
     def _is_typed(self, each: ListFilter) -> bool:
-        return not each.values and not each.is_linked and each.name not in self.offers
+        return not each.values and not each.is_linked and each.name not in self.suggestions
 
     @property
     def template(self) -> str:  # type: ignore[override]
@@ -98,7 +98,7 @@ class DescribedFilter(admin.ListFilter):
     def _links(self, described: ListFilter) -> Iterator[tuple[dict[str, str], Any]]:
         """Yield the parameters of the links, with their texts. The input of a text is one of them."""
         name, given = described.name, self.given.get(described.name, "")
-        choices = dict(described.choices(is_page=True)) | dict(self.offers.get(name) or described.suggested)
+        choices = dict(described.choices(is_page=True)) | dict(self.suggestions.get(name) or described.suggested)
         if manages_all(self.request):
             choices.pop(UNREACHABLE, None)  # which only owners see
         if given and not (described.values or described.is_moment or self.is_nonsense):

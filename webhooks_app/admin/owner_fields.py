@@ -143,7 +143,7 @@ class AudienceForm(forms.Form):
         label=_("For"), choices=Audience.choices, initial=Audience.ONE, widget=forms.RadioSelect
     )
 
-    def offer_audience(self) -> None:
+    def settle_audience(self) -> None:
         """Remove the field for staff who have no choice, and from the forms of existing rows."""
         if not (self.chooses_audience and self.instance._state.adding):
             self.fields.pop("audience", None)

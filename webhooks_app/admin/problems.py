@@ -76,10 +76,10 @@ class ProblemAdmin(ImpactPage, ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
         for problem in rows:
             problem.webhook.judged = healths[problem.webhook_id]
 
-    def offers(self, item: Problem, action: str) -> bool:
+    def has_button(self, item: Problem, action: str) -> bool:
         if action == "recover":
             return not item.webhook.is_deleted and self._missed(item).number > 0
-        return super().offers(item, action)
+        return super().has_button(item, action)
 
     # Columns and fields
 
@@ -153,7 +153,7 @@ class ProblemAdmin(ImpactPage, ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
     def recover(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
         """Redirect to the replay form, filled in for the events that have not succeeded since."""
         problem = queryset.first()
-        if problem is None or queryset.count() > 1 or not self.offers(problem, "recover"):
+        if problem is None or queryset.count() > 1 or not self.has_button(problem, "recover"):
             refusal = gettext("Select a single problem whose webhook has missed events.")
             self.message_user(request, refusal, messages.ERROR)
             return None

@@ -245,14 +245,14 @@ class MissedEvents(ActingAdmin):
             return {}
         return {"missed": counted, "send_missed_url": self.page_url(webhook, "act", "send_missed")}
 
-    def offer_replays(self, request: HttpRequest, webhooks: list[Webhook]) -> None:
+    def suggest_replays(self, request: HttpRequest, webhooks: list[Webhook]) -> None:
         """Show a link to the replay form to users who may replay."""
         if not may_replay(request):
             return
         text = gettext('The webhook {webhook} may have missed events. <a href="{url}">Replay events</a>')
         for webhook in webhooks:
-            offer = format_html(text, webhook=webhook.url, url=self._plan_url(webhook))
-            self.message_user(request, offer, messages.INFO)
+            link = format_html(text, webhook=webhook.url, url=self._plan_url(webhook))
+            self.message_user(request, link, messages.INFO)
 
     def _plan_url(self, webhook: Webhook) -> str:
         return plan_url(self, webhook.pk, replays.missed_since(webhook))

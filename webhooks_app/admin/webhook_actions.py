@@ -17,7 +17,7 @@ from ..models import Event, Webhook
 from ..operations.actors import BaseActor
 from ..operations.registration import update_webhook
 from ..operations.sending import send_test_event
-from ..pages.actions import OFFER_OF_MISSED, WEBHOOK
+from ..pages.actions import WEBHOOK_AND_MISSED
 from ..pages.forms import REFUSALS, RotationForm, TestEventForm, TryFilterForm, add_errors, preview_of
 from ..pages.shown_once import shown_by_first
 from ..routing.admission import events_for
@@ -116,14 +116,14 @@ class FilterTrial(ActingAdmin):
 
 
 class WebhookActions(KeyRotation, PortalLinks, MissedEvents, FilterTrial):
-    table = with_deletion({**WEBHOOK, "send_missed": OFFER_OF_MISSED})
+    table = with_deletion(WEBHOOK_AND_MISSED)
     page_actions = (*(name for name in table if name != DELETE), "try_filter", "link_to_pages")
     actions = (*page_actions, DELETE)
 
-    def offers(self, item: Webhook, action: str) -> bool:
+    def has_button(self, item: Webhook, action: str) -> bool:
         if action == "link_to_pages":
             return item.owner_id is not None
-        return action != "send_missed" and super().offers(item, action)  # which is offered with their number
+        return action != "send_missed" and super().has_button(item, action)  # which is offered with their number
 
     def send_test(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
         subscribed = [name for webhook in queryset[:1] for name in webhook.event_types]
@@ -143,7 +143,7 @@ class WebhookActions(KeyRotation, PortalLinks, MissedEvents, FilterTrial):
         if action in ("verify", "enable") and len(done) == 1:
             return HttpResponseRedirect(self.verification_url(done[0][0]))
         if action == "enable":
-            self.offer_replays(request, [webhook for webhook, _result in done])
+            self.suggest_replays(request, [webhook for webhook, _result in done])
         return super().after(request, action, done)
 
     def verification_url(self, webhook: Webhook) -> str:

@@ -61,15 +61,15 @@ def section_of(request: HttpRequest) -> str:
     if request.method == "POST":
         return SETTINGS
     asked = request.GET.get("section", OVERVIEW)
-    offered = asked in SECTIONS and (asked != DELIVERIES or shows_deliveries(request))
-    return asked if offered else OVERVIEW
+    is_visible = asked in SECTIONS and (asked != DELIVERIES or shows_deliveries(request))
+    return asked if is_visible else OVERVIEW
 
 
 def sections(request: HttpRequest) -> list[Section]:
     """Return links to the sections that the user may see. They work without JavaScript."""
     current = section_of(request)
-    offered = [name for name in SECTIONS if name != DELIVERIES or shows_deliveries(request)]
-    return [Section(SECTIONS[name], f"?section={name}", name == current) for name in offered]
+    visible = [name for name in SECTIONS if name != DELIVERIES or shows_deliveries(request)]
+    return [Section(SECTIONS[name], f"?section={name}", name == current) for name in visible]
 
 
 class WebhookSections(WebhookActions):
@@ -224,8 +224,8 @@ class WebhookForm(AudienceForm, WebhookOptions):
         is_new = self.instance._state.adding
         if not is_new:
             self.fields.pop("secret", None)
-        self.offer_audience()
-        self.offer_types(self.visible_types if is_new else event_types_for(self.instance.owner))
+        self.settle_audience()
+        self.set_types(self.visible_types if is_new else event_types_for(self.instance.owner))
 
     def clean(self) -> dict[str, Any] | None:
         cleaned = super().clean()

@@ -131,9 +131,9 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookSections, Exp
         """Return the fields that the user may see, in the order of ``GROUPS``."""
         fields = [name for _label, names in GROUPS for name in names]
         if obj is None:
-            offered = {"audience"} if manages_all(request) else set()
-            offered |= set(self.owner_fields(request))
-            hidden = {"audience", "owner", "owner_name", "removes_signatures", *SHOWN} - offered
+            asked = {"audience"} if manages_all(request) else set()
+            asked |= set(self.owner_fields(request))
+            hidden = {"audience", "owner", "owner_name", "removes_signatures", *SHOWN} - asked
         else:
             hidden = {"audience", "owner", "secret"} | self._hidden_settings(request, obj)
         return [name for name in without_names(request, fields) if name not in hidden]

@@ -38,7 +38,7 @@ from ..models import ApiKey
 from ..operations.actors import ApiCaller, ServiceCaller, access_of
 from ..operations.rights import Right
 from ..owners import Access, owners
-from ..pages.actions import Offer
+from ..pages.actions import UserAction
 from ..pages.listing import Asked, RowList
 from .authentication import ApiKeyAuthentication, ApiThrottle, HasScope, other_authenticators
 from .errors import problem_response
@@ -87,7 +87,7 @@ class Operation:
     batch_answer: type[BaseSerializer[Any]] | None = None
     probes: bool = False
     """Whether it sends a request at once. That of an action is known."""
-    offer: Offer | None = None
+    action: UserAction | None = None
     """The action that it performs, if it is one on a row."""
     run: Callable[..., Any] | None = None
     """What performs it instead of the action's own operation, with the fields of the body as arguments."""
@@ -99,10 +99,10 @@ class Operation:
     """Whether the answer to a POST request is stored for its ``Idempotency-Key``."""
 
     def __post_init__(self) -> None:
-        if self.offer is not None:
-            object.__setattr__(self, "right", self.offer.right)
-            object.__setattr__(self, "probes", self.offer.sends)
-            object.__setattr__(self, "run", self.run or self.offer.operation)
+        if self.action is not None:
+            object.__setattr__(self, "right", self.action.right)
+            object.__setattr__(self, "probes", self.action.sends)
+            object.__setattr__(self, "run", self.run or self.action.operation)
         if self.right is not None and not self.scope:
             object.__setattr__(self, "scope", self.right.scope)
 
@@ -198,7 +198,7 @@ class ApiViewSet(ApiView, GenericViewSet[Any]):
     asked: Asked
     tag = ""
     operations: ClassVar[Mapping[str, Operation]] = {}
-    offers: ClassVar[Mapping[str, Offer]] = {}
+    table: ClassVar[Mapping[str, UserAction]] = {}
     """The actions on a row. Those with a meaning get a route, and an operation unless ``operations`` has one."""
     record: ClassVar[type[BaseSerializer[Any]]]
     """The answer of an action: its row."""
@@ -207,12 +207,12 @@ class ApiViewSet(ApiView, GenericViewSet[Any]):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        documented = {name: offer for name, offer in cls.offers.items() if offer.meaning}
-        own = {name: Operation(offer=offer, answer=cls.record) for name, offer in documented.items()}
+        documented = {name: each for name, each in cls.table.items() if each.meaning}
+        own = {name: Operation(action=each, answer=cls.record) for name, each in documented.items()}
         cls.operations = {**own, **cls.operations}
-        for name, offer in documented.items():
+        for name, each in documented.items():
             if not hasattr(cls, name):
-                setattr(cls, name, _performing(name, offer.meaning))
+                setattr(cls, name, _performing(name, each.meaning))
 
     @property
     def operation(self) -> Operation | None:

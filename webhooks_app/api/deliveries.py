@@ -171,15 +171,15 @@ class DeliveryViewSet(ApiViewSet):
     queryset = Delivery.objects.with_related()
     listed = DELIVERIES
     lookup_url_kwarg = "delivery_id"
-    offers = DELIVERY
+    table = DELIVERY
     record = DeliverySerializer
     operations: ClassVar = {
         "list": Operation(scope=READ, answer=DeliverySerializer, many=True),
         "retrieve": Operation(scope=READ, answer=DeliveryWithAttemptsSerializer),
         "redeliver": Operation(
-            offer=DELIVERY["redeliver"], answer=QueuedEventSerializer, answers_with_result=True, status=202
+            action=DELIVERY["redeliver"], answer=QueuedEventSerializer, answers_with_result=True, status=202
         ),
-        "retry": Operation(offer=DELIVERY["retry"], answer=DeliverySerializer, status=202),
+        "retry": Operation(action=DELIVERY["retry"], answer=DeliverySerializer, status=202),
         "redeliver_selection": Operation(
             right=DELIVERY["redeliver"].right, request=SelectionSerializer, answer=RedeliveredSerializer, status=202
         ),

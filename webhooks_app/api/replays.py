@@ -120,7 +120,7 @@ class ReplayViewSet(ApiViewSet):
     queryset = Replay.objects.select_related("webhook")
     listed = REPLAYS
     lookup_url_kwarg = "replay_id"
-    offers = STEPS
+    table = STEPS
     record = ReplaySerializer
     operations: ClassVar = {
         "list": Operation(scope=READ, answer=ReplaySerializer, many=True),

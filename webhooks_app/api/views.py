@@ -60,7 +60,7 @@ class WebhookViewSet(ApiViewSet):
     queryset = Webhook.objects.existing()
     listed = WEBHOOKS
     lookup_url_kwarg = "webhook_id"
-    offers = WEBHOOK
+    table = WEBHOOK
     record = serializers.WebhookSerializer
     operations: ClassVar = {
         "list": Operation(scope=READ, answer=serializers.WebhookSerializer, many=True),
@@ -79,18 +79,18 @@ class WebhookViewSet(ApiViewSet):
             answer=serializers.WebhookSerializer,
             probes=True,
         ),
-        "destroy": Operation(offer=WEBHOOK["delete"], status=204),
+        "destroy": Operation(action=WEBHOOK["delete"], status=204),
         "test": Operation(
-            offer=WEBHOOK["send_test"],
+            action=WEBHOOK["send_test"],
             request=serializers.TestRequestSerializer,
             answer=serializers.QueuedEventSerializer,
             status=202,
         ),
         "verify": Operation(
-            offer=WEBHOOK["verify"], answer=serializers.QueuedDeliverySerializer, answers_with_result=True, status=202
+            action=WEBHOOK["verify"], answer=serializers.QueuedDeliverySerializer, answers_with_result=True, status=202
         ),
         "rotate_secret": Operation(
-            offer=WEBHOOK["rotate_secret"],
+            action=WEBHOOK["rotate_secret"],
             run=rotation.rotate_secret,
             request=serializers.NewSecretSerializer,
             body_required=False,
@@ -98,7 +98,7 @@ class WebhookViewSet(ApiViewSet):
         ),
         **{
             name: Operation(
-                offer=WEBHOOK[name],
+                action=WEBHOOK[name],
                 run=run,
                 request=serializers.SchemeSerializer,
                 body_required=False,

@@ -19,7 +19,7 @@ from ..operations.actions import STEPS_OF_REPLAYS, RowAction
 from ..operations.rights import Right
 from .confirmations import cancelled_with, ended, held, last_uses, missed, released
 
-__all__ = ["API_KEY", "DELIVERY", "PROBLEM", "REPLAY", "WEBHOOK", "Button", "Offer"]
+__all__ = ["API_KEY", "DELIVERY", "PROBLEM", "REPLAY", "WEBHOOK", "Button", "UserAction"]
 
 
 class Button(NamedTuple):
@@ -37,10 +37,10 @@ def _nothing(rows: Sequence[Any]) -> list[str]:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Offer:
+class UserAction:
     """An action with its words. One with a form of its own has no operation."""
 
-    action: RowAction
+    rule: RowAction
     label: Any
     operation: Callable[..., Any] | None = None
     question: Any = ""
@@ -55,34 +55,39 @@ class Offer:
     """The API's documentation: a sentence, and what else to know. Empty for an action without a route of its kind."""
     sends: bool = False
     """Whether it sends a request at once, so that the limits of such requests apply."""
+    place: str = ""
+    """Of an action on a webhook: a section of its settings, "end" for their end, or "deliveries". Customers have its
+    button there, and at the head of the page while it is the remedy. Empty for an action only at the head, or with a
+    page of its own."""
 
     @property
     def right(self) -> Right:
-        return self.action.right
+        return self.rule.right
 
     def is_for(self, row: Any) -> bool:
         """Return True if the state of a row permits the action."""
-        return self.action.refusal(row) is None
+        return self.rule.refusal(row) is None
 
     def refusal(self, row: Any) -> str:
         """Return the reason why the state of a row does not permit the action, translated; "" if it does."""
-        error: WebhookStateError | None = self.action.refusal(row)
+        error: WebhookStateError | None = self.rule.refusal(row)
         return "" if error is None else str(translated(str(error)))
 
     def asked_of(self, number: int) -> str:
         return str(self.question % {"number": number})
 
 
-WEBHOOK: Mapping[str, Offer] = {
-    "send_test": Offer(
-        action=actions.SEND_TEST,
+WEBHOOK: Mapping[str, UserAction] = {
+    "send_test": UserAction(
+        rule=actions.SEND_TEST,
         label=_("Send a test event"),
         question=_("Choose the test event. It is recorded as a test, and no other webhook receives it."),
         sends=True,
     ),
-    "verify": Offer(
-        action=actions.VERIFY,
+    "verify": UserAction(
+        rule=actions.VERIFY,
         label=_("Verify"),
+        place="where",
         operation=lifecycle.start_verification,
         question=ngettext_lazy(
             "Verify this webhook? Its URL, or its new URL, must return a challenge.",
@@ -94,9 +99,10 @@ WEBHOOK: Mapping[str, Offer] = {
         "verification no longer counts. An active webhook without a `pending_url` is verified already (409).",
         sends=True,
     ),
-    "pause": Offer(
-        action=actions.PAUSE,
+    "pause": UserAction(
+        rule=actions.PAUSE,
         label=_("Pause"),
+        place="how",
         operation=lifecycle.pause,
         question=ngettext_lazy(
             "Pause this webhook? Events queue up and are sent when you resume.",
@@ -109,9 +115,10 @@ WEBHOOK: Mapping[str, Offer] = {
         meaning="Pause a webhook.\n\nPending deliveries and all new events are held until it is resumed; requests in "
         "flight finish. A webhook that is already paused does not change.",
     ),
-    "resume": Offer(
-        action=actions.RESUME,
+    "resume": UserAction(
+        rule=actions.RESUME,
         label=_("Resume"),
+        place="how",
         operation=lifecycle.resume,
         question=ngettext_lazy(
             "Resume this webhook? Held deliveries are sent first.",
@@ -123,9 +130,10 @@ WEBHOOK: Mapping[str, Offer] = {
         meaning="Resume a paused webhook.\n\nThe held deliveries are sent, the longest due first. A webhook that is "
         "not paused does not change.",
     ),
-    "enable": Offer(
-        action=actions.ENABLE,
+    "enable": UserAction(
+        rule=actions.ENABLE,
         label=_("Enable"),
+        place="end",
         operation=lifecycle.enable,
         question=ngettext_lazy(
             "Enable and verify this webhook? No events are sent to it until the verification succeeds.",
@@ -137,9 +145,10 @@ WEBHOOK: Mapping[str, Offer] = {
         meaning="Enable a disabled webhook.\n\nIt is verified first. An active or pending webhook does not change.",
         sends=True,
     ),
-    "disable": Offer(
-        action=actions.DISABLE,
+    "disable": UserAction(
+        rule=actions.DISABLE,
         label=_("Disable"),
+        place="end",
         operation=lifecycle.disable,
         question=ngettext_lazy(
             "Disable this webhook? Nothing is sent to it until it is enabled and verified again.",
@@ -153,14 +162,16 @@ WEBHOOK: Mapping[str, Offer] = {
         meaning="Disable a webhook.\n\nPending deliveries are cancelled. A webhook that is already disabled does not "
         "change.",
     ),
-    "rotate_secret": Offer(
-        action=actions.REPLACE_SECRET,
+    "rotate_secret": UserAction(
+        rule=actions.REPLACE_SECRET,
         label=_("Rotate the secret"),
+        place="security",
         question=_("Create a new secret? It is shown only once. While it is prepared, the old one signs as before."),
     ),
-    "activate_secret": Offer(
-        action=actions.USE_PREPARED_SECRET,
+    "activate_secret": UserAction(
+        rule=actions.USE_PREPARED_SECRET,
         label=_("Activate the new secret"),
+        place="security",
         operation=rotation.activate_prepared_keys,
         question=ngettext_lazy(
             "Activate the new secret of this webhook now? A receiver that reads only X-Webhook-Signature refuses "
@@ -173,9 +184,10 @@ WEBHOOK: Mapping[str, Offer] = {
         meaning="Activate a prepared secret now.\n\nIt signs all further attempts, and the replaced one for its "
         "overlap. Without a prepared one, nothing changes.",
     ),
-    "withdraw_secret": Offer(
-        action=actions.USE_PREPARED_SECRET,
+    "withdraw_secret": UserAction(
+        rule=actions.USE_PREPARED_SECRET,
         label=_("Withdraw the new secret"),
+        place="security",
         operation=rotation.withdraw_prepared_keys,
         question=ngettext_lazy(
             "Withdraw the new secret of this webhook? The old one goes on signing.",
@@ -187,9 +199,10 @@ WEBHOOK: Mapping[str, Offer] = {
         meaning="Withdraw a prepared secret.\n\nThe current one goes on signing. Without a prepared one, nothing "
         "changes.",
     ),
-    "revoke_previous_secret": Offer(
-        action=actions.REVOKE_PREVIOUS_SECRET,
+    "revoke_previous_secret": UserAction(
+        rule=actions.REVOKE_PREVIOUS_SECRET,
         label=_("Expire the old secret now"),
+        place="security",
         operation=rotation.revoke_previous_keys,
         question=ngettext_lazy(
             "Expire the old secret of this webhook now? Requests are no longer signed with it.",
@@ -201,10 +214,11 @@ WEBHOOK: Mapping[str, Offer] = {
         meaning="End the overlap of a rotation at once.\n\nAll further attempts are signed with the current key only. "
         "Without an overlap, nothing changes.",
     ),
-    "replay_missed": Offer(action=actions.RECOVER, label=_("Replay events")),
-    "delete": Offer(
-        action=actions.REMOVE_WEBHOOK,
+    "replay_missed": UserAction(rule=actions.RECOVER, label=_("Replay events"), place="deliveries"),
+    "delete": UserAction(
+        rule=actions.REMOVE_WEBHOOK,
         label=_("Delete"),
+        place="end",
         operation=lifecycle.delete,
         question=ngettext_lazy(
             "Delete this webhook for good? The log of its deliveries is kept until its retention ends.",
@@ -219,22 +233,25 @@ WEBHOOK: Mapping[str, Offer] = {
     ),
 }
 
-OFFER_OF_MISSED = Offer(
-    action=actions.SEND_MISSED,
-    label=_("Send missed events"),
-    operation=replays.send_missed,
-    question=ngettext_lazy(
-        "Send the missed events to this webhook? Each is sent once, in addition to new events.",
-        "Send the missed events to these %(number)d webhooks? Each is sent once, in addition to new events.",
-        "number",
+WEBHOOK_AND_MISSED: Mapping[str, UserAction] = {
+    **WEBHOOK,
+    "send_missed": UserAction(
+        rule=actions.SEND_MISSED,
+        label=_("Send missed events"),
+        operation=replays.send_missed,
+        question=ngettext_lazy(
+            "Send the missed events to this webhook? Each is sent once, in addition to new events.",
+            "Send the missed events to these %(number)d webhooks? Each is sent once, in addition to new events.",
+            "number",
+        ),
+        consequences=missed,
     ),
-    consequences=missed,
-)
-"""Offered beside the number of missed events, in the console only."""
+}
+"""The same with the action whose only button is beside the number of missed events."""
 
-DELIVERY: Mapping[str, Offer] = {
-    "retry": Offer(
-        action=actions.RETRY,
+DELIVERY: Mapping[str, UserAction] = {
+    "retry": UserAction(
+        rule=actions.RETRY,
         label=_("Retry now"),
         operation=sending.retry,
         question=ngettext_lazy(
@@ -249,8 +266,8 @@ DELIVERY: Mapping[str, Offer] = {
         "as a pause, is refused (409). One that is due does not change.",
         sends=True,
     ),
-    "redeliver": Offer(
-        action=actions.SEND_AGAIN,
+    "redeliver": UserAction(
+        rule=actions.SEND_AGAIN,
         label=_("Redeliver"),
         operation=sending.redeliver,
         question=ngettext_lazy(
@@ -266,9 +283,9 @@ DELIVERY: Mapping[str, Offer] = {
     ),
 }
 
-REPLAY: Mapping[str, Offer] = {
-    "start": Offer(
-        action=STEPS_OF_REPLAYS["start"],
+REPLAY: Mapping[str, UserAction] = {
+    "start": UserAction(
+        rule=STEPS_OF_REPLAYS["start"],
         label=_("Start"),
         operation=replays.start,
         question=ngettext_lazy(
@@ -280,8 +297,8 @@ REPLAY: Mapping[str, Offer] = {
         meaning="Start a replay that is ready.\n\nWorkers queue each event once, at the rate of the replay, and leave "
         "room for live traffic.",
     ),
-    "pause": Offer(
-        action=STEPS_OF_REPLAYS["pause"],
+    "pause": UserAction(
+        rule=STEPS_OF_REPLAYS["pause"],
         label=_("Pause"),
         operation=replays.pause,
         question=ngettext_lazy(
@@ -292,8 +309,8 @@ REPLAY: Mapping[str, Offer] = {
         done=_("Paused the replay."),
         meaning="Pause a running replay.\n\nEvents that are already queued are still sent.",
     ),
-    "resume": Offer(
-        action=STEPS_OF_REPLAYS["resume"],
+    "resume": UserAction(
+        rule=STEPS_OF_REPLAYS["resume"],
         label=_("Resume"),
         operation=replays.resume,
         question=ngettext_lazy(
@@ -304,8 +321,8 @@ REPLAY: Mapping[str, Offer] = {
         done=_("Resumed the replay."),
         meaning="Resume a replay that was paused, or stopped together with its webhook.",
     ),
-    "cancel": Offer(
-        action=STEPS_OF_REPLAYS["cancel"],
+    "cancel": UserAction(
+        rule=STEPS_OF_REPLAYS["cancel"],
         label=_("Cancel the replay"),
         operation=replays.cancel,
         question=ngettext_lazy(
@@ -321,9 +338,9 @@ REPLAY: Mapping[str, Offer] = {
     ),
 }
 
-PROBLEM: Mapping[str, Offer] = {
-    "acknowledge": Offer(
-        action=actions.ACKNOWLEDGE,
+PROBLEM: Mapping[str, UserAction] = {
+    "acknowledge": UserAction(
+        rule=actions.ACKNOWLEDGE,
         label=_("Acknowledge"),
         operation=problems.acknowledge,
         question=ngettext_lazy(
@@ -333,8 +350,8 @@ PROBLEM: Mapping[str, Offer] = {
         ),
         done=_("Acknowledged the problem."),
     ),
-    "ignore": Offer(
-        action=actions.IGNORE,
+    "ignore": UserAction(
+        rule=actions.IGNORE,
         label=_("Ignore"),
         operation=problems.ignore,
         question=ngettext_lazy(
@@ -344,8 +361,8 @@ PROBLEM: Mapping[str, Offer] = {
         ),
         done=_("Ignored the problem."),
     ),
-    "reopen": Offer(
-        action=actions.REOPEN,
+    "reopen": UserAction(
+        rule=actions.REOPEN,
         label=_("Reopen"),
         operation=problems.reopen,
         question=ngettext_lazy("Open this problem again?", "Open these %(number)d problems again?", "number"),
@@ -353,9 +370,9 @@ PROBLEM: Mapping[str, Offer] = {
     ),
 }
 
-API_KEY: Mapping[str, Offer] = {
-    "revoke": Offer(
-        action=actions.REVOKE_KEY,
+API_KEY: Mapping[str, UserAction] = {
+    "revoke": UserAction(
+        rule=actions.REVOKE_KEY,
         label=_("Revoke"),
         operation=api_keys.revoke_key,
         question=ngettext_lazy(
@@ -368,8 +385,8 @@ API_KEY: Mapping[str, Offer] = {
         asks_reason=True,
         is_destructive=True,
     ),
-    "delete": Offer(
-        action=actions.REMOVE_KEY,
+    "delete": UserAction(
+        rule=actions.REMOVE_KEY,
         label=_("Delete"),
         operation=api_keys.delete_key,
         question=ngettext_lazy(

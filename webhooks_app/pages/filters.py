@@ -23,7 +23,7 @@ from .display import MomentInput
 if TYPE_CHECKING:
     from .listing import ListFilter
 
-NO_OFFERS: Mapping[str, Iterable[tuple[str, Any]]] = MappingProxyType({})
+NO_SUGGESTIONS: Mapping[str, Iterable[tuple[str, Any]]] = MappingProxyType({})
 
 WITHIN = (MinValueValidator(EARLIEST), MaxValueValidator(LATEST))
 """Validators of times that have a four-digit year in every time zone."""
@@ -78,7 +78,7 @@ class IntervalForm(PeriodForm):
 class FilterForm(PeriodForm):
     """The form of some filters. Each face passes its own field for times.
 
-    ``offers`` has the choices of filters that take a text. They do not exclude others: a type may have left the
+    ``suggestions`` has the choices of filters that take a text. They do not exclude others: a type may have left the
     catalogue, and its rows remain.
     """
 
@@ -86,7 +86,7 @@ class FilterForm(PeriodForm):
         self,
         *args: Any,
         filters: Iterable[ListFilter],
-        offers: Mapping[str, Iterable[tuple[str, Any]]] = NO_OFFERS,
+        suggestions: Mapping[str, Iterable[tuple[str, Any]]] = NO_SUGGESTIONS,
         moment: Callable[[Any], forms.Field] = moment_field,
         is_page: bool = True,
         **kwargs: Any,
@@ -94,21 +94,21 @@ class FilterForm(PeriodForm):
         super().__init__(*args, **kwargs)
         self._is_page = is_page
         for each in filters:
-            self.fields[each.name] = self._field(each, offers.get(each.name), moment, is_page=is_page)
+            self.fields[each.name] = self._field(each, suggestions.get(each.name), moment, is_page=is_page)
 
     def clean(self) -> None:
         """Refuse a reversed period on a page. In the API it is a valid request, whose list is empty."""
         if self._is_page:
             super().clean()
 
-    def _field(self, described: ListFilter, offered: Any, moment: Any, *, is_page: bool) -> forms.Field:
+    def _field(self, described: ListFilter, suggested: Any, moment: Any, *, is_page: bool) -> forms.Field:
         label = capfirst(described.label)
         shared: dict[str, Any] = {"required": False, "help_text": described.hint}
         if described.is_moment:
             field: forms.Field = moment(label)
             return field
-        if described.values or offered is not None:
-            choices = {**dict(described.choices(is_page=is_page)), **dict(offered or ())}
+        if described.values or suggested is not None:
+            choices = {**dict(described.choices(is_page=is_page)), **dict(suggested or ())}
             given = self.data.get(described.name)
             if not described.values and given and given not in choices:
                 choices[given] = given

@@ -235,7 +235,7 @@ class ChoiceFields(forms.Form):
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password", "class": "vTextField"}),
     )
 
-    def offer_choices(self) -> None:
+    def set_choices(self) -> None:
         """Offer the choices of the webhook, with help texts about stored values unless it is new."""
         webhook, self._headers_before = self.instance, dict(self.instance.headers)
         for name, choices in option_choices(webhook).items():

@@ -150,7 +150,7 @@ class UrlForm(forms.Form):
     """Mixin for forms with the URL of a webhook, which offer the ASCII form of an international one."""
 
     @property
-    def offered_url(self) -> str:
+    def suggested_url(self) -> str:
         """The URL to use instead of the refused one, or ""."""
         if not self["url"].errors:
             return ""
@@ -177,7 +177,7 @@ class WebhookOptions(UrlForm, ChoiceFields, RefusableForm):
         if "url" in self.fields:
             self.fields["url"].strip = False  # type: ignore[attr-defined]  # stored exactly as entered
             self._explain_url()
-        self.offer_choices()
+        self.set_choices()
 
     def _explain_url(self) -> None:
         """Show the new URL of a webhook while it is verified, and the URL that is in use until then."""
@@ -191,7 +191,7 @@ class WebhookOptions(UrlForm, ChoiceFields, RefusableForm):
                 "current URL, pause the webhook first."
             )
 
-    def offer_types(self, visible: EventTypeRegistry) -> None:
+    def set_types(self, visible: EventTypeRegistry) -> None:
         """Offer these event types, and those of the webhook that left the catalogue."""
         field = self.fields.get("event_types")
         if not isinstance(field, forms.MultipleChoiceField):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
 from django import forms
@@ -11,7 +11,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 
 from ..models import ApiKey, Replay, Webhook
 from ..operations.rights import VIEW_DELIVERIES
-from ..pages.actions import API_KEY, OFFER_OF_MISSED, REPLAY, WEBHOOK, Button, Offer
+from ..pages.actions import API_KEY, REPLAY, WEBHOOK, WEBHOOK_AND_MISSED, Button, UserAction
 from ..pages.confirmations import ReasonForm
 from ..pages.webhook_card import Remedy
 from .base import AccountPage, BaseFormView
@@ -21,33 +21,23 @@ __all__ = ["ActionPage", "ReplayStepPage", "RevocationPage", "WebhookActionPage"
 FORMS = {"send_test": "webhook-test", "rotate_secret": "webhook-rotate", "replay_missed": "replay-new"}
 """The actions with a form of their own, and its page."""
 
-OFFERS: Mapping[str, Offer] = {**WEBHOOK, "send_missed": OFFER_OF_MISSED}
-
-ACTIONS = {name.replace("_", "-"): offer for name, offer in OFFERS.items() if name not in FORMS}
+ACTIONS = {name.replace("_", "-"): action for name, action in WEBHOOK_AND_MISSED.items() if name not in FORMS}
 """The other actions on a webhook, by their part of the URL."""
 
-PLACES: Mapping[str, Sequence[str]] = {
-    "deliveries": ("replay_missed",),
-    "where": ("verify",),
-    "what": (),
-    "how": ("pause", "resume"),
-    "security": ("rotate_secret", "activate_secret", "withdraw_secret", "revoke_previous_secret"),
-    "end": ("enable", "disable", "delete"),
-}
-"""The buttons of each part of a webhook's page. The head has those of ``remedies``."""
 
-
-def buttons_of(page: AccountPage, offers: Mapping[str, Offer], row: Any, url: Callable[[str], str]) -> Iterator[Button]:
+def buttons_of(
+    page: AccountPage, table: Mapping[str, UserAction], row: Any, url: Callable[[str], str]
+) -> Iterator[Button]:
     """Yield the buttons of the actions that the user may perform, and that the state of the row permits."""
-    for name, offer in offers.items():
-        if page.may(offer.right) and offer.is_for(row):
-            yield Button(offer.label, url(name), offer.is_destructive)
+    for name, action in table.items():
+        if page.may(action.right) and action.is_for(row):
+            yield Button(action.label, url(name), action.is_destructive)
 
 
 def buttons_at(page: AccountPage, webhook: Webhook, place: str) -> list[Button]:
-    """Return the buttons of a part of a webhook's page."""
-    offers = {name: OFFERS[name] for name in PLACES[place]}
-    return list(buttons_of(page, offers, webhook, lambda name: url_of_action(page, webhook, name)))
+    """Return the buttons of a part of a webhook's page. Its head has those of ``remedies``."""
+    table = {name: action for name, action in WEBHOOK.items() if action.place == place}
+    return list(buttons_of(page, table, webhook, lambda name: url_of_action(page, webhook, name)))
 
 
 def url_of_action(page: AccountPage, webhook: Webhook, name: str) -> str:
@@ -58,9 +48,9 @@ def url_of_action(page: AccountPage, webhook: Webhook, name: str) -> str:
 
 def remedies(page: AccountPage, webhook: Webhook, remedy: Remedy) -> list[Button]:
     """Return the button of the remedy, and that of a test event."""
-    labels = {"send_test": OFFERS["send_test"].label, remedy.action: remedy.label}
-    offers = {name: OFFERS[name] for name in dict.fromkeys((remedy.action, "send_test"))}
-    buttons = buttons_of(page, offers, webhook, lambda name: name)
+    labels = {"send_test": WEBHOOK_AND_MISSED["send_test"].label, remedy.action: remedy.label}
+    table = {name: WEBHOOK_AND_MISSED[name] for name in dict.fromkeys((remedy.action, "send_test"))}
+    buttons = buttons_of(page, table, webhook, lambda name: name)
     return [Button(labels[button.url], url_of_action(page, webhook, button.url)) for button in buttons]
 
 
@@ -72,7 +62,7 @@ class ActionPage(AccountPage, BaseFormView):
 
     template_name = "webhooks_app/portal/confirm.html"
     is_shareable = False
-    offers: ClassVar[Mapping[str, Offer]]
+    table: ClassVar[Mapping[str, UserAction]]
     name = ""
     """The action, if it is not in the URL."""
 
@@ -91,50 +81,50 @@ class ActionPage(AccountPage, BaseFormView):
         """Return the URL of the page to show after the action, with the result of its operation."""
         return self.back_url(row)
 
-    def found(self) -> tuple[Any, Offer]:
+    def found(self) -> tuple[Any, UserAction]:
         """Return the row and the action. Raise Http404, and AccessDeniedError without the right."""
-        row, offer = self.find_row(), self.offers.get(self.name or self.kwargs["action"])
-        if offer is None:
+        row, action = self.find_row(), self.table.get(self.name or self.kwargs["action"])
+        if action is None:
             raise Http404
-        self.actor.require(offer.right, self.owner.pk)
-        return row, offer
+        self.actor.require(action.right, self.owner.pk)
+        return row, action
 
     def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        row, offer = self.found()
-        if not (refusal := offer.refusal(row)):
+        row, action = self.found()
+        if not (refusal := action.refusal(row)):
             return super().get(request, *args, **kwargs)
         messages.error(request, refusal, fail_silently=True)
         return HttpResponseRedirect(self.back_url(row))
 
     def get_form(self, form_class: Any = None) -> forms.Form:
-        _row, offer = self.found()
-        return (ReasonForm if offer.asks_reason else forms.Form)(**self.get_form_kwargs())
+        _row, action = self.found()
+        return (ReasonForm if action.asks_reason else forms.Form)(**self.get_form_kwargs())
 
     def get_form_kwargs(self) -> dict[str, Any]:
         return {**super().get_form_kwargs(), "label_suffix": ""}
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        row, offer = self.found()
+        row, action = self.found()
         return super().get_context_data(
-            title=offer.label,
+            title=action.label,
             subject=self.subject_of(row),
-            question=offer.asked_of(1),
-            consequences=offer.consequences([row]),
-            is_destructive=offer.is_destructive,
+            question=action.asked_of(1),
+            consequences=action.consequences([row]),
+            is_destructive=action.is_destructive,
             cancel_url=self.back_url(row),
             **kwargs,
         )
 
     def form_valid(self, form: Any) -> HttpResponse:
-        row, offer = self.found()
-        return HttpResponseRedirect(self.next_url(row, self.perform(offer, row, **form.cleaned_data)))
+        row, action = self.found()
+        return HttpResponseRedirect(self.next_url(row, self.perform(action, row, **form.cleaned_data)))
 
 
 class WebhookActionPage(ActionPage):
     """The confirmation of an action on a webhook."""
 
     section = "webhooks"
-    offers = ACTIONS
+    table = ACTIONS
 
     def find_row(self) -> Webhook:
         return self.find_webhook()
@@ -154,7 +144,7 @@ class ReplayStepPage(ActionPage):
 
     section = "webhooks"
     right = VIEW_DELIVERIES
-    offers = REPLAY
+    table = REPLAY
 
     def find_row(self) -> Any:
         return self.find(Replay.objects.select_related("webhook"), self.kwargs["pk"])
@@ -170,7 +160,7 @@ class RevocationPage(ActionPage):
     """The confirmation of the revocation of an API key."""
 
     section = "keys"
-    offers = API_KEY
+    table = API_KEY
     name = "revoke"
 
     def find_row(self) -> Any:

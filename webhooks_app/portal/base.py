@@ -38,7 +38,7 @@ from ..operations.actors import Member, access_of
 from ..operations.portal_links import LinkSession, is_page
 from ..operations.rights import CREATE_KEY, REGISTER_WEBHOOK, UPDATE_WEBHOOK, VIEW_WEBHOOKS, Right
 from ..owners import Access, event_types_for, owners, parse_key
-from ..pages.actions import Offer
+from ..pages.actions import UserAction
 from ..pages.filters import FilterForm
 from ..pages.forms import REFUSALS, add_errors, as_form_error
 from ..pages.listing import Asked, RowList
@@ -291,19 +291,19 @@ class AccountPage(SafePage):
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         return super().get_context_data(**{**self.page_context(), **kwargs})
 
-    def perform(self, offer: Offer, row: Any, **given: Any) -> Any:
+    def perform(self, action: UserAction, row: Any, **given: Any) -> Any:
         """Perform an action on a row, and show what was done, or the reason of a refusal, on the next page.
 
         Return the operation's result, or None after a refusal.
         """
-        assert offer.operation is not None
+        assert action.operation is not None
         try:
-            result = offer.operation(row, actor=self.actor, **given)
+            result = action.operation(row, actor=self.actor, **given)
         except REFUSALS as error:
             messages.error(self.request, " ".join(as_form_error(error).messages), fail_silently=True)
             return None
-        if offer.done:
-            messages.success(self.request, str(offer.done), fail_silently=True)
+        if action.done:
+            messages.success(self.request, str(action.done), fail_silently=True)
         return result
 
 
@@ -333,13 +333,13 @@ class ListPage(AccountPage):
         """Return the context of the rows."""
         raise NotImplementedError
 
-    def offers(self) -> dict[str, Any]:
+    def suggestions(self) -> dict[str, Any]:
         """Return the choices of filters that depend on the account."""
         return type_choices(self.listed, event_types_for(self.owner))
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         filters = [each for each in self.listed.filters if each.name != "owner"]
-        form = FilterForm(self.request.GET, filters=filters, offers=self.offers(), label_suffix="")
+        form = FilterForm(self.request.GET, filters=filters, suggestions=self.suggestions(), label_suffix="")
         values = form.cleaned_data if form.is_valid() else {}
         asked = Asked(self.listed, values, owner_ids=[self.owner.pk], hides_rows=self.hides_rows())
         page = self._page(asked) if form.is_valid() else Page(rows=[])

@@ -42,12 +42,15 @@ class DeliveryListPage(ListPage):
     right = VIEW_DELIVERIES
     listed = DELIVERIES
 
-    def offers(self) -> dict[str, Any]:
+    def suggestions(self) -> dict[str, Any]:
         rows = Webhook.objects.owned_by(self.owner).order_by("-pk").values_list("pk", "description", "url")
         chosen = rows.filter(pk=self.request.GET.get("webhook_id"))
         # Without the scheme, so that typing in the field finds a webhook.
         names = {pk: [about, url.partition("://")[2][:60]] for pk, about, url in (*rows[:MAX_CHOICES], *chosen)}
-        return {**super().offers(), "webhook_id": [(pk, " · ".join(filter(None, each))) for pk, each in names.items()]}
+        return {
+            **super().suggestions(),
+            "webhook_id": [(pk, " · ".join(filter(None, each))) for pk, each in names.items()],
+        }
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         """Show the deliveries of one webhook as a section of its page."""
@@ -92,11 +95,11 @@ class DeliveryPage(AccountPage):
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         """Retry the delivery now, or send its event once more and show the new delivery."""
-        offer = DELIVERY.get(request.POST.get("action", "redeliver"))
-        if offer is None:
+        action = DELIVERY.get(request.POST.get("action", "redeliver"))
+        if action is None:
             raise Http404
         delivery = self.find_delivery(self.kwargs["pk"])
-        return HttpResponseRedirect(self.delivery_url((self.perform(offer, delivery) or delivery).pk))
+        return HttpResponseRedirect(self.delivery_url((self.perform(action, delivery) or delivery).pk))
 
 
 class EventListPage(ListPage):

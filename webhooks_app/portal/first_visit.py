@@ -67,7 +67,7 @@ def _verify(page: AccountPage, webhook: Webhook | None, is_done: bool) -> Step:
 
 
 def _test(page: AccountPage, webhook: Webhook | None, done: Sequence[bool]) -> Step:
-    offer, (_created, is_verified, is_tested) = WEBHOOK["send_test"], done
+    action, (_created, is_verified, is_tested) = WEBHOOK["send_test"], done
     text = _("It has the example data of its type, and is signed like every event.")
-    url = page.url("webhook-test", webhook.pk) if webhook and is_verified and page.may(offer.right) else ""
-    return Step(offer.label, text, is_tested, url, offer.label)
+    url = page.url("webhook-test", webhook.pk) if webhook and is_verified and page.may(action.right) else ""
+    return Step(action.label, text, is_tested, url, action.label)

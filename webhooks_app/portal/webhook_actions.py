@@ -52,8 +52,8 @@ class TestEventPage(WebhookFormPage):
 
     def get_form(self, form_class: Any = None) -> TestEventForm:
         sent = self.request.POST if self.request.method == "POST" else None
-        offered = event_types_for(self.owner)
-        return TestEventForm.of(sent, self.webhook.event_types, event_types=offered, label_suffix="")
+        event_types = event_types_for(self.owner)
+        return TestEventForm.of(sent, self.webhook.event_types, event_types=event_types, label_suffix="")
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         context = super().get_context_data(**kwargs)

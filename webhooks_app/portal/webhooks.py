@@ -110,7 +110,7 @@ class SettingsForm(WebhookOptions):
         super().__init__(*args, **kwargs)
         self.fields["max_in_flight"].help_text = _("Maximum number of requests at a time. Empty for the default.")
         self.fields["rate_limit"].help_text = _("At most this many, retries included. Empty for no limit.")
-        self.offer_types(event_types_for(self.instance.owner))
+        self.set_types(event_types_for(self.instance.owner))
         self._values = {  # the form changes its instance
             "where": self.instance.url,
             "what": ", ".join(self.instance.event_types),

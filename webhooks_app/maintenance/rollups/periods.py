@@ -65,14 +65,14 @@ class Period:
     window: Window | None = None
 
     @classmethod
-    def of(cls, name: str, limits: Mapping[str, Any], offered: Collection[Window], default: Window) -> Self:
+    def of(cls, name: str, limits: Mapping[str, Any], among: Collection[Window], default: Window) -> Self:
         """Return the interval of a valid ``IntervalForm``, or else the window with this name."""
         since: datetime | None = limits.get("seen_after")
         until: datetime | None = limits.get("seen_before")
         if since is None and until is not None:
             since = until - DEFAULT_LENGTH
         if since is None:
-            window = next((each for each in offered if each.value == name), default)
+            window = next((each for each in among if each.value == name), default)
             return cls(since=timezone.now() - window.step * window.steps, window=window)
         return cls(since=since, until=until)
 

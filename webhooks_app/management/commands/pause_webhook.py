@@ -17,13 +17,13 @@ class Command(WebhooksCommand):
         "Prints the number of its waiting deliveries."
     )
 
-    offer = WEBHOOK["pause"]
+    action = WEBHOOK["pause"]
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("webhook_id", help="The webhook, wh_….")
 
     def handle(self, *args: Any, **options: Any) -> None:
         webhook = get_webhook(options["webhook_id"])
-        assert self.offer.operation is not None
-        self.offer.operation(webhook, actor=self.actor)
+        assert self.action.operation is not None
+        self.action.operation(webhook, actor=self.actor)
         self.result(str(QueueEntry.objects.unclaimed().filter(webhook=webhook).count()))

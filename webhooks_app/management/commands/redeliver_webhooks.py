@@ -8,7 +8,7 @@ from django.core.management.base import CommandError, CommandParser
 
 from ...exceptions import WebhooksError
 from ...models import Delivery
-from ...pages.actions import DELIVERY, Offer
+from ...pages.actions import DELIVERY, UserAction
 from ..base import WebhooksCommand, follow
 
 
@@ -36,8 +36,8 @@ class Command(WebhooksCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         ids = list(dict.fromkeys(options["delivery_ids"]))
         is_only = len(ids) == 1
-        offer = DELIVERY["retry" if options["retry"] else "redeliver"]
-        found = [self._perform(offer, delivery_id, is_only=is_only) for delivery_id in ids]
+        action = DELIVERY["retry" if options["retry"] else "redeliver"]
+        found = [self._perform(action, delivery_id, is_only=is_only) for delivery_id in ids]
         queued = [delivery for delivery in found if delivery is not None]
         undelivered = [delivery for delivery in queued if options["wait"] and not self._arrives(delivery)]
         if len(queued) < len(ids):
@@ -45,11 +45,11 @@ class Command(WebhooksCommand):
         if undelivered:
             raise CommandError(f"Not delivered: {len(undelivered)} of {len(ids)}.")
 
-    def _perform(self, offer: Offer, delivery_id: str, *, is_only: bool) -> Delivery | None:
+    def _perform(self, action: UserAction, delivery_id: str, *, is_only: bool) -> Delivery | None:
         """Print the id of the delivery to be sent, or the reason of the refusal to stderr. Raise the only refusal."""
-        assert offer.operation is not None
+        assert action.operation is not None
         try:
-            delivery: Delivery = offer.operation(_find(delivery_id), actor=self.actor)
+            delivery: Delivery = action.operation(_find(delivery_id), actor=self.actor)
         except (WebhooksError, CommandError) as error:
             if is_only:
                 raise CommandError(f"{delivery_id}: {error}") from None

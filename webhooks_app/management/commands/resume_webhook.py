@@ -11,4 +11,4 @@ class Command(pause_webhook.Command):
         "Resume a paused webhook. Held deliveries are sent first, oldest due time first. "
         "Prints the number of its waiting deliveries."
     )
-    offer = WEBHOOK["resume"]
+    action = WEBHOOK["resume"]
