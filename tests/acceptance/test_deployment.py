@@ -23,6 +23,7 @@ from webhooks_app.protocol.ids import new_id
 from webhooks_app.testing import Webhooks
 
 from ..support.rows import emit_one, make_webhook
+from .manifests import containers
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "deployment.md").read_text()
@@ -99,6 +100,11 @@ def test_systemd_accepts_the_unit(unit, tmp_path):
         pytest.param(" ".join(service["command"][1:]), id=name)
         for name, service in COMPOSE["services"].items()
         if service.get("command", [""])[0] == "celery"
+    ]
+    + [
+        pytest.param(" ".join(container["command"][1:]), id=name)
+        for name, container in containers()
+        if container["command"][0] == "celery"
     ],
 )
 def test_celery_accepts_every_option(command):
