@@ -76,8 +76,8 @@ TABLE = (
     (
         "batches-are-recorded-twice",
         "delivery/recording.py",
-        "        self._batch = []\n        self._on_rec",
-        "        self._on_rec",
+        "        self._batch = []\n        self._attempt",
+        "        self._attempt",
     ),
     (
         "results-are-lost-in-outages",

@@ -283,7 +283,7 @@ class World(Surroundings):
                     self._starting = worker
                     worker.transport = SimulatedTransport(process, self, self.plan.window)
                     worker.engine = adapter.engine_of(worker.transport)
-                    worker.engine.run()
+                    self.deliver(worker.engine)
                 except OperationalError:
                     self.tell("%s: the engine ends with an error", process.name)
                     self.loop.sleep(1.0)
@@ -294,6 +294,9 @@ class World(Surroundings):
 
         process.start(run)
         return worker
+
+    def deliver(self, engine: Any) -> None:
+        engine.run()
 
     def kill(self, process: Process) -> None:
         self._trouble(process)

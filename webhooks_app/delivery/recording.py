@@ -82,7 +82,7 @@ class Recorder:
 
     @property
     def is_idle(self) -> bool:
-        """Whether all results are recorded."""
+        """Whether all results are recorded, and the schedule was told what they make due."""
         return not self._arrived and not self._batch
 
     def put(self, finished: Sequence[Finished]) -> bool:
@@ -143,8 +143,8 @@ class Recorder:
         finished = self._batch
         with following(self._clock):
             valid = record(self._statements, finished, self._clock())
-        self._batch = []
         self._on_recorded(finished)
+        self._batch = []
         self._attempt_logger.log(valid)
         announce(valid)
 
