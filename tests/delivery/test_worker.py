@@ -340,15 +340,16 @@ def test_after_an_outage_other_workers_have_time_to_record(results, clock, monke
 
 
 def test_a_claim_waits_briefly_for_results_that_are_written(worker):
+    threads = WorkerThreads(worker, never, notify=lambda: None)
     began_at = time.monotonic()
 
-    with worker.turn_to_write(), worker.turn_to_write():
+    with threads.turn_to_write(), threads.turn_to_write():
         seconds = time.monotonic() - began_at
 
     assert seconds >= COLLECT_SECONDS * 0.9
-    with worker.turn_to_write():  # no turn is left behind
-        assert worker._writing.locked()
-    assert not worker._writing.locked()
+    with threads.turn_to_write():  # no turn is left behind
+        assert threads._writing.locked()
+    assert not threads._writing.locked()
 
 
 @pytest.mark.parametrize(
@@ -365,7 +366,7 @@ def test_only_beyond_light_load_claims_wait_for_results_that_are_written(
     monkeypatch.setattr(worker, "claim_turn", lambda is_done: (claimed.set(), worker.end()))
     threads = WorkerThreads(worker, never, notify=lambda: None)
 
-    with worker.turn_to_write():
+    with threads.turn_to_write():
         threads._threads[0].start()
         has_waited = not claimed.wait(0.1 if waits else 4)
 

@@ -39,7 +39,7 @@ MUTATIONS = (
     Mutation(
         "stop-waits-forever",
         "delivery/worker.py",
-        "if self._stopping.is_set() and self._clock.monotonic() > self._stop_by:",
+        "if self._clock.monotonic() > self._stop_by:",
         "if False:",
         "delivery/test_worker.py",
     ),
@@ -194,7 +194,7 @@ MUTATIONS = (
     Mutation(
         "heartbeat-is-never-missing",
         "delivery/liveness.py",
-        "if is_missing and self._is_written:",
+        "if is_missing and self._beaten_at > -math.inf:",
         "if False:",
         "delivery/test_liveness.py",
     ),

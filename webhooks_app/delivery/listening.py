@@ -1,6 +1,6 @@
-"""The sources of a worker's events: the commits that make a delivery due.
+"""The sources of a worker's events, which tell the schedule of commits, each with its cost.
 
-PostgreSQL notifies a waiting worker of commits, which costs it nothing; other databases are polled.
+PostgreSQL notifies a waiting worker. Other databases are polled by it, or a message of the host wakes it.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ POLL_EVERY_SECONDS = 0.04
 
 
 class NotifyEvent:
-    """A ``threading.Event`` that is also set by PostgreSQL's notifications, about which it calls ``tell``.
+    """An event set by PostgreSQL's notifications, at the cost of one LISTEN per connection and of no query.
 
-    It costs one LISTEN per connection. Only ``set`` may be called from other threads.
+    A notification names webhooks, and ``tell`` is called with it. Only ``set`` may be called from other threads.
     """
 
     def __init__(self, using: str, tell: Tell) -> None:
@@ -129,7 +129,8 @@ class CommitEvent(Protocol):
 def commit_event(using: str, tell: Tell, *, is_woken: bool) -> CommitEvent:
     """Return the event that is set by commits and calls ``tell``, the fastest kind for this database.
 
-    If messages wake the engine, a database without notifications is polled only if that costs the server nothing.
+    If messages wake the engine, a database without notifications is polled only if that costs the server nothing. The
+    worker waits then for ``wake`` alone, at no cost of its own.
     """
     if dialect_of(using).can_listen(using):
         return NotifyEvent(using, tell)
@@ -139,10 +140,9 @@ def commit_event(using: str, tell: Tell, *, is_woken: bool) -> CommitEvent:
 
 
 class PolledEvent:
-    """An event that is set by commits. While the worker waits, it repeats a query whose result commits change.
+    """An event set by commits, at the cost of a query every 40 ms of a wait: one index entry, or a number in SQLite.
 
-    It costs one index entry every 40 ms; on SQLite, no more than a number in shared memory. Only ``set`` may be called
-    from other threads.
+    A commit changes the result of the query, which names no webhook. Only ``set`` may be called from other threads.
     """
 
     def __init__(self, using: str, tell: Tell) -> None:

@@ -130,7 +130,7 @@ class Liveness:
         self._on_missing = on_missing
         self._connection: Any = None
         self._session: Session | None = None
-        self._is_tried = self._is_written = False
+        self._is_tried = False
         self._beaten_at = self._beaten_at_by_wall_clock = -math.inf
 
     @property
@@ -156,10 +156,9 @@ class Liveness:
         began_at, began_at_by_wall_clock = self._clock.monotonic(), time.time()
         self._find_session()
         is_missing = self._write()
-        if is_missing and self._is_written:
+        if is_missing and self._beaten_at > -math.inf:
             logger.warning("This worker was declared dead: its claims are left to others.")
             self._on_missing()
-        self._is_written = True
         self._beaten_at, self._beaten_at_by_wall_clock = began_at, began_at_by_wall_clock
 
     def end(self) -> None:

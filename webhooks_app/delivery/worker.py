@@ -132,9 +132,8 @@ class DeliveryWorker:
         """Set if there may be something to claim, release or show before the end of the pause."""
         self.results_changed = threading.Event()
         """Set if there may be something to record before the end of the pause."""
-        self._writing = threading.Lock()
-        self._stopping = threading.Event()
-        self._stop_by = 0.0
+        self._stop_by = float("inf")
+        """When a stopping worker ends at the latest (monotonic)."""
         self._over = threading.Event()
 
     # For the engine's thread.
@@ -203,7 +202,6 @@ class DeliveryWorker:
     def stop(self) -> None:
         """Stop claiming. The worker ends after recording the results of all claims."""
         self._stop_by = self._clock.monotonic() + settings.TIMEOUT_SECONDS + STOP_GRACE_SECONDS
-        self._stopping.set()
         self._wake_threads()
 
     def end(self) -> None:
@@ -223,24 +221,10 @@ class DeliveryWorker:
 
     def claim_turn(self, is_done: Callable[[DeliveryWorker], bool]) -> Turn:
         turn = self._ask(CLAIMS, lambda: self._claim_or_end(is_done))
-        if self._stopping.is_set() and self._clock.monotonic() > self._stop_by:
+        if self._clock.monotonic() > self._stop_by:
             logger.error("Stopped before %d results were recorded. Their leases will end.", self.in_flight)
             self.end()
         return turn
-
-    @contextmanager
-    def turn_to_write(self, *, waits: bool = True) -> Iterator[None]:
-        """Wait for the end of the other thread's turn, within limits, or do not wait.
-
-        Deliveries that become due meanwhile are claimed together, and results that arrive are recorded together. The
-        batches therefore grow with the load.
-        """
-        has_turn = self._writing.acquire(timeout=COLLECT_SECONDS if waits else 0)
-        try:
-            yield
-        finally:
-            if has_turn:
-                self._writing.release()
 
     # Pauses.
 
@@ -279,7 +263,7 @@ class DeliveryWorker:
             return FIRST_BACKOFF_SECONDS if has_failed else 0.0
         # The database's clock is not read, because that may take a query.
         now = self._now.later(self._clock.monotonic())
-        has_room = len(self.slots) < self._window and not self._stopping.is_set()
+        has_room = len(self.slots) < self._window and not self._is_stopping
         seconds = self._updated(now).pause_seconds(now, has_room=has_room)
         return max(seconds, FIRST_BACKOFF_SECONDS) if has_failed else seconds
 
@@ -312,10 +296,14 @@ class DeliveryWorker:
                 raise
             logger.info("Repeating a transaction after a deadlock.")
             self.tell(Schedule.woken)
-            self._stopping.wait(PAUSE_AFTER_DEADLOCK_SECONDS)
+            self._over.wait(PAUSE_AFTER_DEADLOCK_SECONDS)
             return turn()
 
     # The claiming turn.
+
+    @property
+    def _is_stopping(self) -> bool:
+        return self._stop_by < float("inf")
 
     @property
     def found_nothing(self) -> bool:
@@ -336,7 +324,7 @@ class DeliveryWorker:
 
     def _claim_or_end(self, is_done: Callable[[DeliveryWorker], bool]) -> Turn:
         turn = self._claim()
-        if not self.in_flight and self.recorder.is_idle and (self._stopping.is_set() or is_done(self)):
+        if not self.in_flight and self.recorder.is_idle and (self._is_stopping or is_done(self)):
             now = self._time()
             self._updated(now)
             self._announce_freed()
@@ -349,7 +337,7 @@ class DeliveryWorker:
     def _claim(self) -> Turn:
         """Show life, release what came back, then look if a look is due."""
         has_asked = self._show_life()
-        is_stopping = self._stopping.is_set()
+        is_stopping = self._is_stopping
         if is_stopping:
             self._return_claimed()
         now = self._time()
@@ -429,10 +417,9 @@ class DeliveryWorker:
         freed = [(item.claim.webhook_id, item.ended_at) for item in finished if item.frees_next]
         # All results, because an invalid one may have been recorded before by an unacknowledged commit.
         retries = [item.step.next_attempt_at for item in finished if item.step.next_attempt_at is not None]
-        # Before the slots are free, because a stopping worker ends with the last one.
-        self.tell(partial(Schedule.recorded, retries=retries, freed=freed) if retries or freed else Schedule.recorded)
+        # In this order, because a look may be in between: what it leaves for want of slots is looked for again.
         self.slots.give_back([item.claim for item in finished])
-        self.tell(Schedule.recorded)  # again, because a look in between has not found them free
+        self.tell(partial(Schedule.recorded, retries=retries, freed=freed) if retries or freed else Schedule.recorded)
         self.changed.set()
 
     def _return(self, claim: Claim, due_at: datetime | None = None, *, is_unsigned: bool = False) -> None:
@@ -487,6 +474,7 @@ class WorkerThreads:
         self._is_done = is_done
         self._notify = notify
         self._errors: list[BaseException] = []
+        self._writing = threading.Lock()
         self._threads = [
             threading.Thread(target=self._run, args=(loop,), name=f"webhooks_app.{name}", daemon=True)
             for name, loop in (("claims", self._claim), ("results", self._record))
@@ -503,6 +491,20 @@ class WorkerThreads:
         if self._errors:
             raise self._errors[0]
 
+    @contextmanager
+    def turn_to_write(self, *, waits: bool = True) -> Iterator[None]:
+        """Wait for the end of the other thread's turn, within limits, or do not wait.
+
+        Deliveries that become due meanwhile are claimed together, and results that arrive are recorded together. The
+        batches therefore grow with the load.
+        """
+        has_turn = self._writing.acquire(timeout=COLLECT_SECONDS if waits else 0)
+        try:
+            yield
+        finally:
+            if has_turn:
+                self._writing.release()
+
     def _run(self, loop: Callable[[DeliveryWorker], None]) -> None:
         try:
             loop(self._worker)
@@ -516,7 +518,7 @@ class WorkerThreads:
     def _claim(self, worker: DeliveryWorker) -> None:
         while not worker.is_over:
             # At light load, waiting for a slow commit of results would delay an event, and save little.
-            with worker.turn_to_write(waits=worker.has_single_writer or not worker.recorder.is_light):
+            with self.turn_to_write(waits=worker.has_single_writer or not worker.recorder.is_light):
                 worker.changed.clear()
                 turn = worker.claim_turn(self._is_done)
             if worker.has_claims or worker.is_over:
@@ -527,7 +529,7 @@ class WorkerThreads:
 
     def _record(self, worker: DeliveryWorker) -> None:
         while not worker.is_over:
-            with worker.turn_to_write():
+            with self.turn_to_write():
                 worker.results_changed.clear()
                 worker.record_turn()
             if not worker.is_over:
