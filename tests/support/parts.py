@@ -28,7 +28,7 @@ LONGER = {
     ),
     "web servers and commands in processes of their own": (
         *("api/test_counting.py", "api/test_hosts.py", "api/test_servers.py"),
-        *("management/test_deliver_webhooks.py", "management/test_listen_webhooks.py"),
+        *("management/test_deliver_webhooks.py", "management/test_listen_webhooks.py", "metrics/test_monitoring.py"),
     ),
     "other languages": (
         *("docs/test_vectors.py", "pages/test_verification.py", "portal/test_first_event.py"),

@@ -78,10 +78,10 @@ def _histogram(name: str, text: str, measured: Histogram) -> Metric:
 
 def _of_jobs(now: datetime) -> Iterator[Metric]:
     age = GaugeMetricFamily(
-        "webhooks_maintenance_job_age_seconds", "Time since the last run of a maintenance job.", labels=["job"]
+        "webhooks_maintenance_job_age_seconds", "Time since the last run of a maintenance job.", labels=["name"]
     )
     failed = GaugeMetricFamily(
-        "webhooks_maintenance_job_failed", "1 if the last run of a maintenance job failed.", labels=["job"]
+        "webhooks_maintenance_job_failed", "1 if the last run of a maintenance job failed.", labels=["name"]
     )
     gauges: dict[str, object] = {}
     standings: dict[str, int] = {}
