@@ -16,8 +16,28 @@ from playwright.sync_api import Browser, Page
 from .conftest import Console, Login
 
 AXE = Axe().axe_script
-VIOLATIONS = "options => axe.run(options).then(results => results.violations)"
-"""Its own ``run`` defines axe anew in each look, and also returns what passed."""
+VIOLATIONS = """
+async (options) => {
+    let hasChanged, results;
+    const observer = new MutationObserver((changes) => {
+        hasChanged ||= changes.some(({removedNodes}) => [...removedNodes].some((node) => node instanceof Element));
+    });
+    observer.observe(document, {childList: true, subtree: true});
+    Object.defineProperty(document, "hidden", {value: true, configurable: true});
+    do {
+        hasChanged = false;
+        results = await axe.run(options);
+    } while (hasChanged);
+    delete document.hidden;
+    observer.disconnect();
+    return results.violations;
+}
+"""
+"""Its own ``run`` defines axe anew in each look, and also returns what passed.
+
+A live page reads itself again, but not while it is hidden. If an answer was already on its way, axe has judged elements
+that it replaced.
+"""
 
 GRAVE = ("serious", "critical")
 
@@ -126,8 +146,15 @@ def keep_picture(page: Page, name: str) -> None:
         page.screenshot(path=path, full_page=True)
 
 
+PANE = "[data-log]:has([data-row]) > section"
+"""What stands beside a list, and shows the page of one of its rows if there is room for both."""
+
+
 def problems_of(page: Page, look: Look) -> list[str]:
-    """Return what is cut off or illegible on a page, and the serious findings of axe."""
+    """Return what is cut off or illegible on a page when it is complete, and the serious findings of axe."""
+    page.wait_for_load_state()
+    if page.locator(PANE).is_visible():
+        page.locator(f"{PANE} > h2").wait_for()
     return [*overflow(page), *page.evaluate(FAINT), *page.evaluate(AS_TEXT), *_grave(page, look)]
 
 
@@ -155,7 +182,8 @@ CUT_OFF = """
         if (element.closest("svg, select, template, script, style, aside") || isHidden(element)) continue;
         const {overflowX: overflow, textOverflow} = getComputedStyle(element);
         if (textOverflow === "ellipsis") continue;
-        const mayScroll = right <= NARROW && element.querySelector("table:not(.webhooks-stacked), svg");
+        const screen = element.parentElement.closest(".webhooks-pane") ?? document.documentElement;
+        const mayScroll = screen.clientWidth <= NARROW && element.querySelector("table:not(.webhooks-stacked), svg");
         const isMeantToScroll = element.matches("pre") || mayScroll;
         if (["hidden", "clip"].includes(overflow) || (["auto", "scroll"].includes(overflow) && !isMeantToScroll))
             say(element, element.scrollWidth, element.clientWidth);
@@ -170,7 +198,8 @@ CUT_OFF = """
 """
 """Elements that cut their content off at the side without an ellipsis, except fields, code and the themes' sidebars.
 
-Charts, and tables whose rows are not stacked, may scroll on narrow screens. No label of a chart may reach beyond it."""
+Charts, and tables whose rows are not stacked, may scroll on narrow screens, and in a narrow pane beside a list. No label
+of a chart may reach beyond it."""
 
 
 def overflow(page: Page, *, narrow: int = NARROW) -> list[str]:

@@ -86,7 +86,7 @@ def test_new_rows_come_on_top_or_are_counted(browser: Browser, live_server: Any,
         rows = tab.get_by_role("row")
         expect(rows.nth(1)).to_contain_text("pending")
         again(customer, state="cancelled")
-        expect(rows.nth(1)).to_contain_text("cancelled", timeout=20_000)
+        expect(rows.nth(1)).to_contain_text("cancelled")
 
         tab.mouse.wheel(0, 3000)
         again(customer, state="given_up")

@@ -21,7 +21,7 @@ from webhooks_app.operations.registration import update_webhook
 
 from ..support.rows import make_backlog
 from .conftest import Console, a_problem, a_replay, an_active_webhook, failed_delivery
-from .inspection import LOOKS, inspect, looking, overflow
+from .inspection import LOOKS, inspect, looking, overflow, problems_of
 
 pytestmark = pytest.mark.only_on("sqlite")
 
@@ -174,6 +174,12 @@ RULE = """
     }
 """
 
+CHANGES_WHEN_HIDDEN = """() => {
+    const change = () => { document.querySelector("main").innerHTML = "<input>"; };
+    const look = () => { document.hidden ? change() : setTimeout(look); };
+    look();
+}"""
+
 EMPTY = ("index", "receivers", "webhooks", "deliveries", "events", "keys")
 
 
@@ -260,12 +266,26 @@ def test_a_label_that_a_chart_cuts_off_is_found(browser: Browser, anchor: str, n
     assert len(overflow(tab)) == number
 
 
-@pytest.mark.parametrize(("width", "number"), [(390, 0), (1440, 1)])
-def test_tables_may_scroll_only_on_narrow_screens(browser: Browser, width: int, number: int) -> None:
+@pytest.mark.parametrize(
+    ("width", "around", "number"),
+    [(390, "<div>", 0), (1440, "<div>", 1), (1440, "<div class='webhooks-pane' style='width: 600px'>", 0)],
+    ids=["narrow screen", "wide screen", "narrow pane"],
+)
+def test_tables_may_scroll_only_where_there_is_little_room(
+    browser: Browser, width: int, around: str, number: int
+) -> None:
     tab = browser.new_page(viewport={"width": width, "height": 800})
-    tab.set_content(f"<div style='width: 100px; overflow: auto'><table><td>{'x' * 500}</table></div>")
+    tab.set_content(f"{around}<div style='width: 100px; overflow: auto'><table><td>{'x' * 500}</table></div></div>")
 
     assert len(overflow(tab)) == number
+
+
+def test_a_page_that_changes_during_its_inspection_is_inspected_again(browser: Browser) -> None:
+    tab = browser.new_page()
+    tab.set_content("<!DOCTYPE html><html lang='en'><title>Page</title><main><p>Text</p></main>")
+    tab.evaluate(CHANGES_WHEN_HIDDEN)
+
+    assert "critical" in " ".join(problems_of(tab, LOOKS[0]))
 
 
 def test_the_page_of_a_webhook_opens_short_with_its_url_at_the_top(browser: Browser, console: Console) -> None:

@@ -122,6 +122,7 @@ def test_a_new_customer_tests_and_repairs_a_webhook(browser: Browser, service: s
         assert "verified" in repaired.first.inner_text()
         customer.follows("Page of the webhook")
         customer.clicks(tab.get_by_role("navigation", name="Sections").get_by_role("link", name="Deliveries"))
+        customer.sees("given up")
         missed = event_types(customer, "given up")
         assert missed == ["ppt.generation.completed", "ppt.generation.started"]
         wait_until(lambda: bool(customer.tab.reload()) and event_types(customer, "succeeded") == missed)
