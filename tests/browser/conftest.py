@@ -41,6 +41,12 @@ EXPECT_MILLISECONDS = 30_000
 """Timeout for expectations, long enough for a machine busy with other tests."""
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Keep the tests of a module in one process of pytest-xdist, and so in one browser."""
+    if not item.get_closest_marker("xdist_group"):
+        item.add_marker(pytest.mark.xdist_group(item.path.stem))
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """Debian's Chromium. While it is open, an event loop runs in this thread, so Django's check for one is disabled."""

@@ -198,7 +198,7 @@ CUT_OFF = """
 """
 """Elements that cut their content off at the side without an ellipsis, except fields, code and the themes' sidebars.
 
-Charts, and tables whose rows are not stacked, may scroll on narrow screens, and in a narrow pane beside a list. No label
+Charts, and tables whose rows are not stacked, may scroll on narrow screens and in a narrow pane beside a list. No label
 of a chart may reach beyond it."""
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.__main__ import _look_for_servers, _repeat_failed, _run_pytest, _sums, exit_status, rows_of
+from tests.__main__ import _look_for_servers, _repeat_failed, _run, _run_pytest, _sums, exit_status, rows_of
 from tests.support.databases import DATABASES
 from tests.support.parts import ALL_DATABASES, ALL_LONGER, ALL_ROWS_DIFFER, DIFFERS, TESTS, is_below
 from tests.support.servers.process import ServerMissingError
@@ -84,6 +84,31 @@ def test_the_first_row_of_each_table_can_run_alone(
     tally = _run_pytest("sqlite", "all", [f"--rows={rows}", f"--randomly-seed={order}"])
 
     assert (tally["passed"], tally["failed"]) == (3, [])
+
+
+GROUP = """
+import os, time
+import pytest
+
+@pytest.mark.xdist_group("a slow server")
+@pytest.mark.parametrize("number", range(4))
+def test_with_a_server(number):
+    time.sleep(0.1)
+    process = os.environ["PYTEST_XDIST_WORKER"]
+    with open("processes", "a+") as seen:
+        seen.write(process)
+        seen.seek(0)
+        assert set(seen.read().split("gw")) == {"", process[2:]}
+    assert number != 3
+"""
+
+
+def test_tests_of_a_group_run_in_one_process(toy: Callable[[str], None], capfd: pytest.CaptureFixture[str]) -> None:
+    toy(GROUP)
+
+    tally = _run("sqlite", part="all", options=[], processes={"sqlite": 2})
+
+    assert tally["failed"] == ["test_toy.py::test_with_a_server[3]"]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -132,6 +133,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(trylast=True)  # the first of the rows that run on this database
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    _put_groups_into_ids(items)
     part, database = config.getoption("part"), config.getoption("database")
     if part != "all":
         keep(config, items, lambda item: is_quick(item, database) == (part == "quick"))
@@ -139,6 +141,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         whole = ALL_ROWS_DIFFER if rows == "differing" else ()
         first = {_table_of(item): item for item in sorted(items, key=_row_of, reverse=True)}
         keep(config, items, lambda item: first[_table_of(item)] is item or is_below(whole, item.path))
+
+
+def _put_groups_into_ids(items: list[pytest.Item]) -> None:
+    """Show ``--dist=loadgroup`` the groups: pytest-xdist 3.8 adds them to an attribute that pytest 9.2 ignores."""
+    for item in items:
+        if "_nodeid" in vars(item):
+            item._id = type(item.id).parse(item._nodeid)
 
 
 def _table_of(item: pytest.Item) -> tuple[Path, str]:
@@ -184,7 +193,7 @@ def is_below(paths: tuple[str, ...], file: Path) -> bool:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Remove the group that ``--dist=loadgroup`` appends, with which ``--last-failed`` would find no test."""
-    if report.nodeid.rfind("@") > report.nodeid.rfind("]"):
+    if "PYTEST_XDIST_WORKER" not in os.environ and report.nodeid.rfind("@") > report.nodeid.rfind("]"):
         report.nodeid = report.nodeid.rpartition("@")[0]
 
 
