@@ -20,6 +20,12 @@ def test_the_dialect_is_that_of_the_connection():
     assert connection.display_name in SUPPORTED_SYSTEMS
 
 
+def test_the_tests_use_the_selected_database(pytestconfig):
+    database = pytestconfig.getoption("database")
+
+    assert connection.vendor == {"mariadb": "mysql"}.get(database, database)
+
+
 def test_an_unsupported_system_has_no_features(monkeypatch):
     monkeypatch.setattr(connection, "vendor", "oracle")
 

@@ -20,17 +20,8 @@ TARGET = re.compile(r"^([a-z-]+):.*## .*\n((?:\t.*\n)*)", re.MULTILINE)
 RECIPES = dict(TARGET.findall((ROOT / "Makefile").read_text()))
 
 OF_OTHERS = {
-    *(
-        "changepassword",
-        "check",
-        "collectstatic",
-        "createcachetable",
-        "createsuperuser",
-        "migrate",
-        "runserver",
-        "shell",
-    ),
-    *("showmigrations", "startapp", "db_worker", "rqworker", "run_huey"),
+    *("changepassword", "check", "collectstatic", "createcachetable", "createsuperuser", "migrate", "runserver"),
+    *("shell", "showmigrations", "startapp", "db_worker", "rqworker", "run_huey"),
 }
 """Commands of Django and of other packages."""
 

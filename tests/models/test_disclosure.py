@@ -39,6 +39,17 @@ def masked() -> list[tuple[bool, bool]]:
 
 
 @pytest.mark.parametrize(
+    "read",
+    [list, lambda rows: rows.iterator(), lambda rows: [rows.last()], lambda rows: rows.order_by("pk")[:2]],
+    ids=["list", "iterator", "last", "slice"],
+)
+def test_every_way_to_read_a_queryset_masks_its_rows(rows, read):
+    handshake = Delivery.objects.for_owner().filter(pk=rows[0].pk)
+
+    assert [each.last_result for each in read(handshake)] == [UNREACHABLE]
+
+
+@pytest.mark.parametrize(
     ("status", "answer", "is_masked"),
     [
         pytest.param("pending", REFUSED, True, id="unverified"),

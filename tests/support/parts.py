@@ -20,13 +20,7 @@ LONGER = {
     "killed workers, brokers and databases": ("faults",),
     "other projects with the built wheel": ("hosts", "house/test_distribution.py", "owners/test_projects.py"),
     "the example service in processes of its own": ("acceptance", "demo_data", "example_project"),
-    "Celery workers and brokers": (
-        "house/test_servers.py",
-        "tasks",
-        "wake/test_chosen_wake.py",
-        "wake/test_folding.py",
-        "wake/test_recipes.py",
-    ),
+    "Celery workers and brokers": ("tasks", "wake/test_chosen_wake.py", "wake/test_folding.py", "wake/test_recipes.py"),
     "web servers and commands in processes of their own": (
         *("api/test_counting.py", "api/test_hosts.py", "api/test_servers.py"),
         *("management/test_deliver_webhooks.py", "management/test_listen_webhooks.py", "metrics/test_monitoring.py"),
@@ -55,7 +49,7 @@ ALL_LONGER = tuple(path for paths in LONGER.values() for path in paths)
 EVERY_DATABASE = {
     "statements of our own, locks, plans, and the path of a delivery": (
         *("database", "delivery", "emission", "filters", "models", "replays", "routing", "wake"),
-        *("maintenance", "faults", "tasks", "house/test_servers.py", "testing/test_costs.py"),
+        *("maintenance", "faults", "tasks", "testing/test_costs.py"),
         "simulation/test_store.py",
     ),
     "operations that lock rows or move them in the queue": (
