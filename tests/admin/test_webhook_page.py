@@ -147,7 +147,7 @@ def test_the_form_has_four_groups_and_only_stored_values_are_kept(superuser: Pag
     added, changed = (text(page) for page in (superuser.get("webhook", "add"), superuser.settings_of(webhook)))
 
     for page in (added, changed):
-        groups = ("Basic", "Filter", "Delivery", "Security")
+        groups = ("Where", "What", "How", "Security")
         assert tuple(words(each) for each in parsed(page).find_all("h2") if words(each) in groups) == groups
     assert ["keep the current value" in page for page in (added, changed)] == [False, True]
     assert ["schemes stay unchanged" in page for page in (added, changed)] == [False, True]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django.contrib import admin
@@ -23,10 +23,10 @@ from ..exceptions import InvalidEndpointError, SecretUnreadableError
 from ..models import Webhook
 from ..models.fields import translated
 from ..models.standing import Standing
+from ..models.webhook_settings import WEBHOOK_SETTINGS, SettingsSection, WebhookSetting
 from ..operations.registration import create_webhook, update_webhook
 from ..operations.rights import REGISTER_WEBHOOK
 from ..pages.display import MAX_URL, breakable, state_of, state_of_key, until_verified
-from ..pages.forms import SENDING_OPTIONS
 from ..pages.lists import WEBHOOKS
 from ..reasons import code_of
 from .display import column, shows_deliveries, time_column
@@ -52,25 +52,16 @@ PAGES: Mapping[Any, type[PageAdmin]] = {
 SHOWN = ("secret_state", "previous_secret_until", "public_keys", "next_slot_at")
 """Read-only fields among the settings."""
 
-GROUPS = (
-    (_("Basic"), ("url", "description", "audience", "owner", "owner_name", "event_types")),
-    (_("Filter"), ("filter",)),
-    (_("Delivery"), (*SENDING_OPTIONS, "next_slot_at")),
-    (
-        _("Security"),
-        (
-            *("secret", "secret_state", "previous_secret_until", "signatures", "removes_signatures", "public_keys"),
-            *("headers", "basic_auth", "basic_password"),
-        ),
-    ),
-)
-"""The groups of the form with their fields, in order."""
+SHOWN_WITH: Mapping[str, tuple[str, ...]] = {
+    "owner": ("audience", "owner", "owner_name"),
+    "rate_limit": ("rate_limit", "next_slot_at"),
+    "secret": ("secret", "secret_state", "previous_secret_until"),
+    "signatures": ("signatures", "removes_signatures", "public_keys"),
+}
+"""The fields of settings that the form shows with others."""
 
 AFTER_SECRET = ("send_test", "rotate_secret")
 """Actions with a button on the page of a new secret."""
-
-CREDENTIALS = ("basic_auth", "basic_password")
-"""Write-only fields of the form."""
 
 STATED = (Standing.PAUSED, Standing.UNVERIFIED, Standing.VERIFICATION_FAILED, Standing.DISABLED, Standing.HEALTHY)
 """States that the status says already, or that need no word."""
@@ -128,8 +119,8 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookSections, Exp
     # Form
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
-        """Return the fields that the user may see, in the order of ``GROUPS``."""
-        fields = [name for _label, names in GROUPS for name in names]
+        """Return the fields that the user may see, in the order of the table."""
+        fields = _fields_of(WEBHOOK_SETTINGS)
         if obj is None:
             asked = {"audience"} if manages_all(request) else set()
             asked |= set(self.owner_fields(request))
@@ -142,7 +133,7 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookSections, Exp
         """Return the fields that have no value, or that are only for users who may change the webhook."""
         unset = {name for name, attribute in SHOWN_IF_SET.items() if not getattr(webhook, attribute)}
         may_change = self.has_change_permission(request, webhook)
-        return unset if may_change else {*unset, "event_types", "removes_signatures", *CREDENTIALS}
+        return unset if may_change else {*unset, "event_types", "removes_signatures", "basic_auth", "basic_password"}
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         # The owner is fixed: with the webhook, its log would move to another account.
@@ -150,7 +141,9 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookSections, Exp
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         fields = self.get_fields(request, obj)
-        groups = [(label, [name for name in names if name in fields]) for label, names in GROUPS]
+        groups = [
+            (each.label, [name for name in _fields_of(each.settings) if name in fields]) for each in SettingsSection
+        ]
         return [(label, {"fields": names}) for label, names in groups if names]
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
@@ -252,3 +245,7 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookSections, Exp
             return HttpResponse(shown)
         allowed = gettext("This URL is allowed. It is verified after you save it.")
         return HttpResponse(format_html('<span class="webhooks-good">{}</span>', allowed))
+
+
+def _fields_of(settings: Iterable[WebhookSetting]) -> list[str]:
+    return [name for each in settings for name in SHOWN_WITH.get(each.name, each.inputs)]

@@ -17,12 +17,14 @@ from ..models.limits import MAX_EVENT_TYPES, MAX_RATE, MAX_SECRET_OVERLAP, MAX_S
 from ..models.own_headers import REDACTED
 from ..models.standing import Standing, health_of, healths_of
 from ..models.webhook import Order, Recovery
+from ..models.webhook_settings import MAX_DESCRIPTION_LENGTH, MAX_POLICY_NAME_LENGTH, WEBHOOK_SETTINGS
 from ..operations.rotation import warning_about_key
 from ..owners import event_types_for
 from ..pages.display import as_text
 from ..pages.health import in_short
 from ..protocol.json_data import format_time
 from ..routing.report import REPORTED, Decision
+from ..transport.endpoint import MAX_URL_LENGTH
 from .fields import (
     BodySerializer,
     CountField,
@@ -44,8 +46,8 @@ from .fields import (
     event_type_field,
 )
 
-AUDIT_NAMES = {"event_types": "events", "header_fingerprints": "headers"}
-"""The API's names of changed fields that have other names in the models."""
+AUDIT_NAMES = {each.audited: each.in_api for each in WEBHOOK_SETTINGS if each.in_api}
+"""The API's names of changed fields."""
 
 
 class PublicKeySerializer(serializers.Serializer[Any]):
@@ -266,7 +268,7 @@ class SettableFields(BodySerializer[Webhook]):
     """Fields that an owner sets at creation and may change later."""
 
     url = UrlField(
-        max_length=2048,
+        max_length=MAX_URL_LENGTH,
         help_text="URL of the receiver, verified before anything else is sent to it. The new URL of an active webhook "
         "is its `pending_url` until then; the current URL withdraws that.",
     )
@@ -283,7 +285,10 @@ class SettableFields(BodySerializer[Webhook]):
         help_text="A condition on the data of events; events that do not match are not sent. Null for no condition.",
     )
     description = TextField(
-        required=False, allow_blank=True, max_length=200, help_text="For your own use; not sent to the receiver."
+        required=False,
+        allow_blank=True,
+        max_length=MAX_DESCRIPTION_LENGTH,
+        help_text="For your own use; not sent to the receiver.",
     )
     retry_notices = FlagField(
         required=False, help_text="Whether `webhook.retry` is sent after a failed attempt that will be retried."
@@ -327,7 +332,7 @@ class SettableFields(BodySerializer[Webhook]):
         lambda: ["", *known_policies()],
         required=False,
         allow_blank=True,
-        max_length=40,
+        max_length=MAX_POLICY_NAME_LENGTH,
         help_text="The name of the retry policy for new deliveries; empty for the default of the service.",
     )
     accepted_statuses = OptionField(

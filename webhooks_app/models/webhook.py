@@ -28,6 +28,7 @@ from ..signals import (
     webhook_url_refused,
     webhook_verified,
 )
+from ..transport.endpoint import MAX_URL_LENGTH
 from .audit import SYSTEM, Action, acting
 from .base import BaseQuerySet, atomic
 from .delivery_columns import FROM_POLICY
@@ -37,6 +38,7 @@ from .limits import MAX_IN_FLIGHT, MAX_RATE, MIN_RATE, check_event_types
 from .own_headers import OwnHeaders
 from .status import MAX_REASON_LENGTH, DeliveryKind, StatusRules
 from .webhook_secret import SigningKey, SigningSecret
+from .webhook_settings import MAX_DESCRIPTION_LENGTH, MAX_POLICY_NAME_LENGTH, WEBHOOK_SETTINGS
 
 MAX_URL_IN_REASON = 100
 
@@ -88,9 +90,8 @@ class Webhook(OwnHeaders, StatusRules, SigningSecret):
     """The methods that change a row expect that the caller has locked it, as operations and workers do."""
 
     audited_fields = (
-        *("owner_id", "url", "pending_url", "event_types", "filter", "description", "retry_notices", "max_in_flight"),
-        *("rate_limit", "signatures", "header_fingerprints", "retry_policy", "accepted_statuses", "order"),
-        *("recovery", "status", "paused_at", "deleted_at"),
+        *(each.audited for each in WEBHOOK_SETTINGS if each.audited),
+        *("pending_url", "status", "paused_at", "deleted_at"),
     )
 
     class AcceptedStatuses(models.TextChoices):
@@ -105,8 +106,8 @@ class Webhook(OwnHeaders, StatusRules, SigningSecret):
         on_delete=models.DO_NOTHING,  # maintenance.forgetting deletes it before its owner
         related_name="webhooks",
     )
-    url = models.CharField(_("URL"), max_length=2048)
-    pending_url = models.CharField(_("new URL"), max_length=2048, blank=True, editable=False)
+    url = models.CharField(_("URL"), max_length=MAX_URL_LENGTH)
+    pending_url = models.CharField(_("new URL"), max_length=MAX_URL_LENGTH, blank=True, editable=False)
     event_types = models.JSONField(_("event types"), default=list)
     filter = CompactJSONField(
         _("filter"),
@@ -114,7 +115,7 @@ class Webhook(OwnHeaders, StatusRules, SigningSecret):
         blank=True,
         help_text=_("A condition on the data of events, as JSON; other events are not sent. Empty for all events."),
     )
-    description = models.CharField(_("description"), max_length=200, blank=True)
+    description = models.CharField(_("description"), max_length=MAX_DESCRIPTION_LENGTH, blank=True)
     retry_notices = models.BooleanField(
         _("retry notices"), default=True, help_text=_("Send webhook.retry after an attempt that will be retried.")
     )
@@ -136,7 +137,10 @@ class Webhook(OwnHeaders, StatusRules, SigningSecret):
         help_text=_("Maximum of all workers together, retries included. Empty for no limit."),
     )
     retry_policy = models.CharField(
-        _("retry policy"), max_length=40, blank=True, help_text=_("Empty for the default of the service.")
+        _("retry policy"),
+        max_length=MAX_POLICY_NAME_LENGTH,
+        blank=True,
+        help_text=_("Empty for the default of the service."),
     )
     accepted_statuses = models.CharField(
         _("accepted statuses"),

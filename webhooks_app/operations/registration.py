@@ -28,6 +28,7 @@ from ..models.limits import check_in_flight
 from ..models.own_headers import UNCHANGED, Credentials, EncryptedHeaders, is_same_origin
 from ..models.webhook import Order, default_recovery
 from ..models.webhook_secret import default_signatures
+from ..models.webhook_settings import SETTING_COLUMNS
 from ..owners import check_owner, owner_rows
 from ..protocol.json_data import dotted
 from ..retry import BaseRetryPolicy
@@ -39,11 +40,6 @@ from .rate_limits import limit_verification
 from .rights import REGISTER_WEBHOOK, UPDATE_WEBHOOK
 
 __all__ = ["create_webhook", "register_webhook", "update_webhook"]
-
-CHANGEABLE_FIELDS = (
-    *("owner", "url", "event_types", "description", "retry_notices", "max_in_flight", "rate_limit"),
-    *("signatures", "retry_policy", "accepted_statuses", "filter", "order", "recovery"),
-)
 
 FOLLOWING_FIELDS = ("encrypted_headers", "pending_url", "pending_headers", "status_reason")
 """The fields that follow from changes of others."""
@@ -121,10 +117,10 @@ def update_webhook(
     Raise django.core.exceptions.ValidationError with the problems by field, PermissionDenied, WebhookStateError for
     a deleted webhook, RateLimitedError and LimitsUnavailableError.
     """
-    if unknown := changes.keys() - set(CHANGEABLE_FIELDS):
+    if unknown := changes.keys() - set(SETTING_COLUMNS):
         raise TypeError(f"Unknown or read-only fields: {', '.join(sorted(unknown))}.")
     with UPDATE.on(webhook, actor) as saved:
-        for name in CHANGEABLE_FIELDS:
+        for name in SETTING_COLUMNS:
             setattr(webhook, name, changes.get(name, getattr(saved, name)))
         url_before, webhook.encrypted_headers = _stored_headers(webhook, saved)
         actor.require(UPDATE_WEBHOOK, webhook.owner_id)
@@ -137,7 +133,7 @@ def update_webhook(
         if saved.status == Webhook.Status.ACTIVE:
             _await_url(webhook, saved, is_given="url" in changes)
         with webhook.auditing(Action.WEBHOOK_CHANGED, since=saved):
-            webhook.save(update_fields=(*CHANGEABLE_FIELDS, *FOLLOWING_FIELDS))
+            webhook.save(update_fields=(*SETTING_COLUMNS, *FOLLOWING_FIELDS))
             if saved.filter != webhook.filter:
                 QueueEntry.objects.using(webhook.alias).evaluate_again(webhook)
             if saved.order != webhook.order:
@@ -207,18 +203,16 @@ def check_offered(webhook: Webhook, *, since: Webhook | None = None) -> None:
         _check_operators(webhook)
     if refused := [name for name in webhook.signatures if name not in offered and name not in before]:
         raise _not_offered("signatures", ", ".join(refused), offered)
-    policies = offered_policies()
-    known = since.retry_policy if since is not None else ""
-    if webhook.retry_policy not in ("", known) and webhook.retry_policy not in policies:
-        raise _not_offered("retry_policy", webhook.retry_policy, policies)
-    orders = offered_orders()
-    earlier = since.order if since is not None else Order.NONE
-    if webhook.order != earlier and webhook.order not in orders:
-        raise _not_offered("order", webhook.order, orders)
-    recoveries = offered_recoveries()
-    former = since.recovery if since is not None else default_recovery(webhook.order)
-    if webhook.recovery != former and webhook.recovery not in recoveries:
-        raise _not_offered("recovery", webhook.recovery, recoveries)
+    defaults = {"retry_policy": "", "order": Order.NONE, "recovery": default_recovery(webhook.order)}
+    choices: dict[str, Iterable[str]] = {
+        "retry_policy": ("", *offered_policies()),
+        "order": offered_orders(),
+        "recovery": offered_recoveries(),
+    }
+    for field, names in choices.items():
+        kept = defaults[field] if since is None else getattr(since, field)
+        if (chosen := getattr(webhook, field)) not in (kept, *names):
+            raise _not_offered(field, chosen, filter(None, names))
 
 
 def _check_operators(webhook: Webhook) -> None:

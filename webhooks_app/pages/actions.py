@@ -14,6 +14,7 @@ from django.utils.translation import ngettext_lazy
 
 from ..exceptions import WebhookStateError
 from ..models.fields import translated
+from ..models.webhook_settings import SettingsSection
 from ..operations import actions, api_keys, lifecycle, problems, replays, rotation, sending
 from ..operations.actions import STEPS_OF_REPLAYS, RowAction
 from ..operations.rights import Right
@@ -87,7 +88,7 @@ WEBHOOK: Mapping[str, UserAction] = {
     "verify": UserAction(
         rule=actions.VERIFY,
         label=_("Verify"),
-        place="where",
+        place=SettingsSection.WHERE,
         operation=lifecycle.start_verification,
         question=ngettext_lazy(
             "Verify this webhook? Its URL, or its new URL, must return a challenge.",
@@ -102,7 +103,7 @@ WEBHOOK: Mapping[str, UserAction] = {
     "pause": UserAction(
         rule=actions.PAUSE,
         label=_("Pause"),
-        place="how",
+        place=SettingsSection.HOW,
         operation=lifecycle.pause,
         question=ngettext_lazy(
             "Pause this webhook? Events queue up and are sent when you resume.",
@@ -118,7 +119,7 @@ WEBHOOK: Mapping[str, UserAction] = {
     "resume": UserAction(
         rule=actions.RESUME,
         label=_("Resume"),
-        place="how",
+        place=SettingsSection.HOW,
         operation=lifecycle.resume,
         question=ngettext_lazy(
             "Resume this webhook? Held deliveries are sent first.",
@@ -165,13 +166,13 @@ WEBHOOK: Mapping[str, UserAction] = {
     "rotate_secret": UserAction(
         rule=actions.REPLACE_SECRET,
         label=_("Rotate the secret"),
-        place="security",
+        place=SettingsSection.SECURITY,
         question=_("Create a new secret? It is shown only once. While it is prepared, the old one signs as before."),
     ),
     "activate_secret": UserAction(
         rule=actions.USE_PREPARED_SECRET,
         label=_("Activate the new secret"),
-        place="security",
+        place=SettingsSection.SECURITY,
         operation=rotation.activate_prepared_keys,
         question=ngettext_lazy(
             "Activate the new secret of this webhook now? A receiver that reads only X-Webhook-Signature refuses "
@@ -187,7 +188,7 @@ WEBHOOK: Mapping[str, UserAction] = {
     "withdraw_secret": UserAction(
         rule=actions.USE_PREPARED_SECRET,
         label=_("Withdraw the new secret"),
-        place="security",
+        place=SettingsSection.SECURITY,
         operation=rotation.withdraw_prepared_keys,
         question=ngettext_lazy(
             "Withdraw the new secret of this webhook? The old one goes on signing.",
@@ -202,7 +203,7 @@ WEBHOOK: Mapping[str, UserAction] = {
     "revoke_previous_secret": UserAction(
         rule=actions.REVOKE_PREVIOUS_SECRET,
         label=_("Expire the old secret now"),
-        place="security",
+        place=SettingsSection.SECURITY,
         operation=rotation.revoke_previous_keys,
         question=ngettext_lazy(
             "Expire the old secret of this webhook now? Requests are no longer signed with it.",

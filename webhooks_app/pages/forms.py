@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, ClassVar, NamedTuple, cast
 
@@ -23,6 +23,7 @@ from ..models import Webhook
 from ..models.fields import translated
 from ..models.limits import MAX_SECRET_OVERLAP
 from ..models.webhook_secret import SECRET
+from ..models.webhook_settings import WEBHOOK_SETTINGS
 from ..operations import rotation
 from ..operations.actors import BaseActor
 from ..routing.preview import preview_filter
@@ -30,24 +31,8 @@ from .display import change_of_url
 from .form_fields import NEW_PUBLIC_KEY, BoundedJSONField, ChoiceFields, label_of, without_reordering
 from .shown_once import SubmittedForm
 
-SENDING_OPTIONS = (
-    *("retry_policy", "accepted_statuses", "order", "recovery", "retry_notices"),
-    *("max_in_flight", "rate_limit"),
-)
-"""The options about how a webhook is sent to, in the order of forms."""
-
-NOT_SAVED = ("headers", "basic_auth", "basic_password", "removes_signatures")
-"""Fields that are not columns of a webhook."""
-
-SETTINGS_SECTIONS: Mapping[str, tuple[Any, Sequence[str]]] = {
-    "where": (_("Where"), ("url", "description")),
-    "what": (_("What"), ("event_types", "filter")),
-    "how": (_("How"), SENDING_OPTIONS),
-    "security": (_("Security"), ("signatures", "removes_signatures", "headers", "basic_auth", "basic_password")),
-}
-"""The sections of a webhook's settings with their fields. A field that a page does not show would be saved as empty."""
-
-SAVED_FIELDS = tuple(name for _label, names in SETTINGS_SECTIONS.values() for name in names if name not in NOT_SAVED)
+SAVED_FIELDS = tuple(each.name for each in WEBHOOK_SETTINGS if each.is_column and not each.is_fixed)
+"""The fields of forms that are columns. A field that a page does not show would be saved as empty."""
 
 Choices = list[tuple[str, list[tuple[str, str]]]]
 
@@ -168,7 +153,7 @@ class WebhookOptions(UrlForm, ChoiceFields, RefusableForm):
 
     class Meta:
         model = Webhook
-        fields: tuple[str, ...] = SAVED_FIELDS
+        fields = SAVED_FIELDS
         widgets: ClassVar[dict[str, Any]] = {"filter": CodeArea()}
         field_classes: ClassVar[dict[str, Any]] = {"filter": BoundedJSONField}
 
@@ -207,8 +192,8 @@ class WebhookOptions(UrlForm, ChoiceFields, RefusableForm):
     @property
     def changes(self) -> dict[str, Any]:
         """The values of the changed fields as arguments of ``update_webhook``."""
-        unchanged = (*NOT_SAVED, "signatures") if self.selects_no_signature else NOT_SAVED
-        fields = [name for name in self.changed_data if name not in unchanged]
+        unchanged = {"signatures"} if self.selects_no_signature else set()
+        fields = [name for name in SAVED_FIELDS if name in self.changed_data and name not in unchanged]
         return {**{name: self.cleaned_data[name] for name in fields}, **self.header_arguments}
 
 

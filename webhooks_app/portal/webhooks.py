@@ -23,6 +23,7 @@ from ..models.fields import compact_json
 from ..models.keyset import Page
 from ..models.standing import health_of, healths_of
 from ..models.webhook import check_url
+from ..models.webhook_settings import MAX_DESCRIPTION_LENGTH, SettingsSection
 from ..operations.registration import register_webhook, update_webhook
 from ..operations.rights import REGISTER_WEBHOOK, UPDATE_WEBHOOK
 from ..owners import event_types_for
@@ -30,7 +31,6 @@ from ..pages import charts
 from ..pages.display import delivery_rows, moment
 from ..pages.form_fields import SecretField, labels_of_signatures
 from ..pages.forms import (
-    SETTINGS_SECTIONS,
     GroupedCheckboxes,
     UrlForm,
     WebhookOptions,
@@ -43,6 +43,7 @@ from ..pages.health import in_short
 from ..pages.lists import WEBHOOKS
 from ..pages.shown_once import SubmittedForm, show_once
 from ..pages.webhook_card import Fact, Section, card_of
+from ..transport.endpoint import MAX_URL_LENGTH
 from .actions import buttons_at, remedies
 from .base import AccountPage, FormPage, ListPage, OfWebhook, SecretFormPage, WebhookFormPage
 
@@ -54,13 +55,13 @@ MAX_RECENT = 10
 class NewWebhookForm(UrlForm, SubmittedForm):
     url = forms.CharField(
         label=_("URL"),
-        max_length=2048,
+        max_length=MAX_URL_LENGTH,
         widget=forms.URLInput(attrs={"placeholder": "https://"}),
         help_text=_("The address of your receiver. A request is sent there at once, to verify it."),
     )
     event_types = forms.MultipleChoiceField(label=_("Event types"), widget=GroupedCheckboxes)
     description = forms.CharField(
-        label=_("Description"), max_length=200, required=False, help_text=_("For your own use.")
+        label=_("Description"), max_length=MAX_DESCRIPTION_LENGTH, required=False, help_text=_("For your own use.")
     )
     secret = SecretField(
         label=_("Secret"),
@@ -121,12 +122,12 @@ class SettingsForm(WebhookOptions):
     def parts(self) -> list[Part]:
         return [
             Part(
-                name=name,
-                label=label,
-                value=self._values[name],
-                fields=[self[field] for field in fields if field in self.fields],
+                name=section.value,
+                label=section.label,
+                value=self._values[section],
+                fields=[self[name] for each in section.settings for name in each.inputs if name in self.fields],
             )
-            for name, (label, fields) in SETTINGS_SECTIONS.items()
+            for section in SettingsSection
         ]
 
 

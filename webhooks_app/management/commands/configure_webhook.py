@@ -122,14 +122,8 @@ def _filter_change(options: dict[str, Any]) -> dict[str, Any]:
 
 def _choices(webhook: Webhook) -> dict[str, Any]:
     return {
-        "signatures": webhook.signatures,
+        **{name: getattr(webhook, name) for name in (*CHOICES, "filter", "headers")},
         "public_keys": {key["key"]: key["scheme"] for key in webhook.public_keys},
-        "retry_policy": webhook.retry_policy,
-        "accepted_statuses": webhook.accepted_statuses,
-        "order": webhook.order,
-        "recovery": webhook.recovery,
-        "filter": webhook.filter,
-        "headers": webhook.headers,
     }
 
 
