@@ -112,12 +112,12 @@ def _check_characters(
 ) -> None:
     if len(url) > MAX_URL_LENGTH:
         raise _refused("length", "url_too_long", number=str(len(url)), limit=str(MAX_URL_LENGTH))
-    if offered := ascii_form(url):
-        # The form is offered only if it is allowed; otherwise the error is about that.
+    if not url.isascii() and (form := ascii_form(url)):
+        # The form is suggested only if it is allowed; otherwise the error is about that.
         parse_endpoint(
-            offered, allow_http=allow_http, allowed_networks=allowed_networks, refused_networks=refused_networks
+            form, allow_http=allow_http, allowed_networks=allowed_networks, refused_networks=refused_networks
         )
-        raise InvalidEndpointError("characters", ReasonText("url_international", url=offered), suggestion=offered)
+        raise InvalidEndpointError("characters", ReasonText("url_international", url=form), suggestion=form)
     for character in url:
         if not "!" <= character <= "~":
             raise _refused("characters", "url_character", character=f"U+{ord(character):04X}")

@@ -1,6 +1,6 @@
 """The ASCII form of a URL with other characters, where there is exactly one that a person can tell from others.
 
-Nothing is converted silently: the form is offered in the error of the URL.
+Nothing is converted silently: the error of the URL suggests the form.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def ascii_form(url: str) -> str:
     letters that look like others, digits of other scripts, and characters that IDNA 2003 treats differently.
     """
     match = _PARTS.fullmatch(url)
-    if match is None or url.isascii():
+    if match is None:
         return ""
     scheme, host, port, target = match[1], match[2], match[3], match[4] or ""
     if not all(character.isascii() or character.isprintable() for character in target):
