@@ -262,7 +262,7 @@ def _values(described: ListFilter, examples: Examples, *, is_page: bool = False)
     """Return values for a filter, some of them without results."""
     known: Mapping[str, Sequence[str]] = {
         "q": [examples.delivery.pk, str(examples.delivery.event_id), *examples.references, "healthy-1", "nobody"],
-        "answer": ["503", "418", "4xx", "5xx", "timeout"],
+        "answer": ["418"],
         "owner": [examples.owner_name, "nobody"],
         "reference": [*examples.references, "nobody"],
         "replay_id": list(Replay.objects.filter(webhook=examples.busy).values_list("pk", flat=True)[:1]),
@@ -274,7 +274,9 @@ def _values(described: ListFilter, examples: Examples, *, is_page: bool = False)
     }
     if described.values:
         return [value for value, _label in described.choices(is_page=is_page)]
-    return _moments(examples) if described.is_moment else known[described.name]
+    if described.is_number:
+        return ["0", "1000000"]
+    return _moments(examples) if described.is_moment else [*described.samples, *known.get(described.name, ())]
 
 
 def _moments(examples: Examples) -> Sequence[str]:

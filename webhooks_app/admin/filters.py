@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from django.contrib import admin
 from django.contrib.admin.views.main import ERROR_FLAG, PAGE_VAR
+from django.core.validators import EMPTY_VALUES
 from django.db.models import QuerySet
 from django.forms import BoundField
 from django.http import HttpRequest
@@ -39,7 +40,8 @@ class DescribedFilter(admin.ListFilter):
         checked = self._form(self.given)
         self.is_nonsense = not checked.is_valid()
         self.errors = [error for errors in checked.errors.values() for error in errors]
-        self.typed = {} if self.is_nonsense else {name: value for name, value in checked.cleaned_data.items() if value}
+        values = {} if self.is_nonsense else checked.cleaned_data
+        self.typed = {name: value for name, value in values.items() if value not in EMPTY_VALUES}
         self.form = checked if self.is_nonsense else self._form(None, initial=self.typed)
         self.used_parameters |= self.given if self.is_nonsense else self.typed
 

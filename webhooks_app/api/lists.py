@@ -20,7 +20,7 @@ from rest_framework.response import Response
 from rest_framework.utils.urls import replace_query_param
 
 from ..models.keyset import CURSOR_PATTERN, Cursor, Page
-from ..pages.filters import FilterForm
+from ..pages.filters import MAX_NUMBER, FilterForm
 from ..pages.listing import Asked, ListFilter, RowList
 from ..protocol.json_data import EARLIEST, LATEST
 from .fields import parse_moment
@@ -49,7 +49,7 @@ class ListFilters(BaseFilterBackend):
 
     def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
         return [
-            {"name": each.name, "in": "query", "description": each.meaning, "schema": _schema(each)}
+            {"name": each.name, "in": "query", "description": each.meaning, "schema": parameter_schema(each)}
             for each in _documented(view)
         ]
 
@@ -76,13 +76,17 @@ def _moment_field(label: Any) -> MomentFilterField:
     return MomentFilterField(required=False)
 
 
-def _schema(described: ListFilter) -> dict[str, Any]:
+def parameter_schema(described: ListFilter) -> dict[str, Any]:
+    """Return the JSON Schema of a filter's parameter."""
     if described.is_moment:
         return {"type": "string", "format": "date-time"}
     if described.values:
         return {"type": "string", "enum": list(described.values)}
+    if described.is_number:
+        return {"type": "integer", "minimum": 0, "maximum": MAX_NUMBER}
     patterns = [each.regex.pattern for each in described.validators]
-    return {"type": "string", "minLength": 1, "pattern": patterns[0] if patterns else r"^[^\u0000]*$"}
+    samples = {"examples": list(described.samples)} if described.samples else {}
+    return {"type": "string", "minLength": 1, "pattern": patterns[0] if patterns else r"^[^\u0000]*$", **samples}
 
 
 class NewestFirstPagination(BasePagination):

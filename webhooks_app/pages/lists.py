@@ -245,6 +245,7 @@ ANSWERED = ListFilter(
     "class, such as `5xx`, or not in time (`timeout`); also those that a retry delivered.",
     narrow=lambda rows, value, asked: with_answer(rows, value),
     suggested={"4xx": "4xx", "5xx": "5xx", TIMEOUT: _("timeout")},
+    samples=("503", "4xx", "5xx", TIMEOUT),
     max_length=10,
     validators=(ANSWER,),
 )
@@ -314,6 +315,7 @@ DELIVERIES = DeliveryList(
             label=_("reference"),
             meaning="Only deliveries of events with this reference.",
             narrow=lambda rows, value, asked: rows.filter(event__in=asked.events(value)),
+            samples=("order_17",),
             max_length=MAX_REFERENCE_LENGTH,
             is_by_index=always,
             parts=("event",),
@@ -381,6 +383,7 @@ EVENTS = EventList(
             label=_("reference"),
             meaning="Only events with this reference.",
             narrow=lambda rows, value, asked: rows.filter(pk__in=EventReference.events(value)),
+            samples=("order_17",),
             max_length=MAX_REFERENCE_LENGTH,
             is_by_index=always,
         ),
