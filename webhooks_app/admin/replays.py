@@ -25,6 +25,7 @@ from ..models.replay import LEAST_RATE
 from ..operations import replays
 from ..operations.rights import REPLAY
 from ..pages.actions import REPLAY as STEPS
+from ..pages.actions import WEBHOOK_AND_MISSED
 from ..pages.forms import REFUSALS, GroupedCheckboxes, add_errors, event_type_choices
 from ..pages.lists import REPLAYS
 from ..pages.replays import (
@@ -35,7 +36,6 @@ from ..pages.replays import (
     moved_start,
     progress_of,
     status_in_words,
-    why_not_startable,
 )
 from .actions import ActingAdmin, LivePage, explaining
 from .display import column, page_of, shows_deliveries, time_column
@@ -150,7 +150,7 @@ class ReplayAdmin(ReadOnlyAdmin, LivePage, ExportingAdmin):
             title=gettext("Replay events"),
             form=form,
             failing=failing_sentences(replays.failures_of(webhook)) if webhook else [],
-            warning=why_not_startable(webhook) if webhook else "",
+            warning=WEBHOOK_AND_MISSED["send_missed"].refusal(webhook) if webhook else "",
             webhook=self.link_to(webhook) if webhook else "",
         )
 

@@ -23,7 +23,7 @@ from ..pages import charts
 from ..pages.actions import Button
 from ..pages.charts import window_of, windows
 from ..pages.display import delivery_rows, moment
-from ..pages.form_fields import SecretField
+from ..pages.form_fields import NewSecretForm
 from ..pages.forms import WebhookOptions
 from ..pages.handshake import latest_handshake
 from ..pages.webhook_card import Fact, Remedy, Section, card_of
@@ -61,15 +61,17 @@ def section_of(request: HttpRequest) -> str:
     if request.method == "POST":
         return SETTINGS
     asked = request.GET.get("section", OVERVIEW)
-    is_visible = asked in SECTIONS and (asked != DELIVERIES or shows_deliveries(request))
-    return asked if is_visible else OVERVIEW
+    return asked if asked in visible_sections(request) else OVERVIEW
+
+
+def visible_sections(request: HttpRequest) -> list[str]:
+    return [name for name in SECTIONS if name != DELIVERIES or shows_deliveries(request)]
 
 
 def sections(request: HttpRequest) -> list[Section]:
     """Return links to the sections that the user may see. They work without JavaScript."""
     current = section_of(request)
-    visible = [name for name in SECTIONS if name != DELIVERIES or shows_deliveries(request)]
-    return [Section(SECTIONS[name], f"?section={name}", name == current) for name in visible]
+    return [Section(SECTIONS[name], f"?section={name}", name == current) for name in visible_sections(request)]
 
 
 class WebhookSections(WebhookActions):
@@ -193,7 +195,7 @@ class WebhookSections(WebhookActions):
         return TemplateResponse(request, f"admin/webhooks_app/webhook/{template}.html", context)
 
 
-class WebhookForm(AudienceForm, WebhookOptions):
+class WebhookForm(AudienceForm, NewSecretForm, WebhookOptions):
     """Form of a webhook. Only a new webhook has a field for the secret."""
 
     visible_types: EventTypeRegistry = registry
@@ -205,13 +207,6 @@ class WebhookForm(AudienceForm, WebhookOptions):
         initial=Audience.ONE,
         widget=forms.RadioSelect,
         help_text=_("A webhook for every account belongs to the platform and receives the events of all accounts."),
-    )
-    secret = SecretField(
-        label=_("Secret"),
-        required=False,
-        strip=False,
-        widget=forms.TextInput(attrs={"autocomplete": "off", "class": "vTextField"}),
-        help_text=_("16 to 256 characters. Leave empty to generate one. It is shown only once."),
     )
 
     class Meta(WebhookOptions.Meta):

@@ -49,7 +49,8 @@ PAGES: Mapping[Any, type[PageAdmin]] = {
 }
 """The pages that are about no model."""
 
-SHOWN = ("secret_state", "previous_secret_until", "public_keys", "next_slot_at")
+SHOWN_IF_SET = ("previous_secret_until", "public_keys", "next_slot_at")
+SHOWN = ("secret_state", *SHOWN_IF_SET)
 """Read-only fields among the settings."""
 
 SHOWN_WITH: Mapping[str, tuple[str, ...]] = {
@@ -65,13 +66,6 @@ AFTER_SECRET = ("send_test", "rotate_secret")
 
 STATED = (Standing.PAUSED, Standing.UNVERIFIED, Standing.VERIFICATION_FAILED, Standing.DISABLED, Standing.HEALTHY)
 """States that the status says already, or that need no word."""
-
-SHOWN_IF_SET = {
-    "previous_secret_until": "previous_secret_until",
-    "public_keys": "public_keys",
-    "next_slot_at": "next_slot_at",
-}
-"""Fields shown only if the attribute has a value."""
 
 
 @admin.register(Webhook)
@@ -131,7 +125,7 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookSections, Exp
 
     def _hidden_settings(self, request: HttpRequest, webhook: Webhook) -> set[str]:
         """Return the fields that have no value, or that are only for users who may change the webhook."""
-        unset = {name for name, attribute in SHOWN_IF_SET.items() if not getattr(webhook, attribute)}
+        unset = {name for name in SHOWN_IF_SET if not getattr(webhook, name)}
         may_change = self.has_change_permission(request, webhook)
         return unset if may_change else {*unset, "event_types", "removes_signatures", "basic_auth", "basic_password"}
 

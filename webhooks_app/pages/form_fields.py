@@ -122,6 +122,18 @@ class SecretField(MaskedField):
         return None
 
 
+class NewSecretForm(forms.Form):
+    """Mixin for the forms of a new webhook."""
+
+    secret = SecretField(
+        label=_("Secret"),
+        required=False,
+        strip=False,
+        widget=forms.TextInput(attrs={"autocomplete": "off", "class": "vTextField"}),
+        help_text=_("16 to 256 characters. Leave empty to generate one. It is shown only once."),
+    )
+
+
 def option_choices(webhook: Webhook) -> dict[str, list[tuple[str, Any]]]:
     """Return the choices of each option: those that the settings offer, and the one that the webhook uses."""
     default = ("", _("Default (%(name)s)") % {"name": label_of(retry_policy())})

@@ -15,10 +15,8 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from ..conf import settings
-from ..exceptions import WebhookStateError
-from ..models import Delivery, Replay, Webhook
+from ..models import Delivery, Replay
 from ..models.delivery import DeliveryQuerySet
-from ..models.fields import translated
 from ..models.health import FailingPeriod
 from ..models.replay import missing_outcomes
 from ..protocol.ids import time_of
@@ -102,15 +100,6 @@ def _periods_as_of_now(replay: Replay) -> list[FailingPeriod]:
 def _contains(period: FailingPeriod) -> Callable[[FailingPeriod], bool]:
     """Return whether another period, possibly merged with others, contains the beginning of this one."""
     return lambda other: other.began_at <= period.began_at and (other.ended_at or period.began_at) >= period.began_at
-
-
-def why_not_startable(webhook: Webhook) -> str:
-    """Return why a replay to the webhook could be counted but not started; "" if it could."""
-    try:
-        webhook.require_sendable()
-    except WebhookStateError as error:
-        return translated(error.args[0])
-    return ""
 
 
 def failing_sentences(periods: Iterable[FailingPeriod]) -> list[SafeString]:

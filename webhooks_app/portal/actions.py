@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from typing import Any, ClassVar
 
 from django import forms
@@ -14,7 +15,7 @@ from ..operations.rights import VIEW_DELIVERIES
 from ..pages.actions import API_KEY, REPLAY, WEBHOOK, WEBHOOK_AND_MISSED, Button, UserAction
 from ..pages.confirmations import ReasonForm
 from ..pages.webhook_card import Remedy
-from .base import AccountPage, BaseFormView
+from .base import AccountPage, FormPage
 
 __all__ = ["ActionPage", "ReplayStepPage", "RevocationPage", "WebhookActionPage"]
 
@@ -54,14 +55,13 @@ def remedies(page: AccountPage, webhook: Webhook, remedy: Remedy) -> list[Button
     return [Button(labels[button.url], url_of_action(page, webhook, button.url)) for button in buttons]
 
 
-class ActionPage(AccountPage, BaseFormView):
+class ActionPage(FormPage):
     """The confirmation of an action on one row, with a reason if there is one to ask.
 
     If the state of the row does not permit the action, the page of the row says why.
     """
 
     template_name = "webhooks_app/portal/confirm.html"
-    is_shareable = False
     table: ClassVar[Mapping[str, UserAction]]
     name = ""
     """The action, if it is not in the URL."""
@@ -77,10 +77,15 @@ class ActionPage(AccountPage, BaseFormView):
         """Return the URL of the page with the button."""
         raise NotImplementedError
 
+    @property
+    def cancel_url(self) -> str:
+        return self.back_url(self.found[0])
+
     def next_url(self, row: Any, result: Any) -> str:
         """Return the URL of the page to show after the action, with the result of its operation."""
         return self.back_url(row)
 
+    @cached_property
     def found(self) -> tuple[Any, UserAction]:
         """Return the row and the action. Raise Http404, and AccessDeniedError without the right."""
         row, action = self.find_row(), self.table.get(self.name or self.kwargs["action"])
@@ -90,33 +95,29 @@ class ActionPage(AccountPage, BaseFormView):
         return row, action
 
     def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        row, action = self.found()
+        row, action = self.found
         if not (refusal := action.refusal(row)):
             return super().get(request, *args, **kwargs)
         messages.error(request, refusal, fail_silently=True)
         return HttpResponseRedirect(self.back_url(row))
 
     def get_form(self, form_class: Any = None) -> forms.Form:
-        _row, action = self.found()
+        _row, action = self.found
         return (ReasonForm if action.asks_reason else forms.Form)(**self.get_form_kwargs())
 
-    def get_form_kwargs(self) -> dict[str, Any]:
-        return {**super().get_form_kwargs(), "label_suffix": ""}
-
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        row, action = self.found()
+        row, action = self.found
         return super().get_context_data(
             title=action.label,
             subject=self.subject_of(row),
             question=action.asked_of(1),
             consequences=action.consequences([row]),
             is_destructive=action.is_destructive,
-            cancel_url=self.back_url(row),
             **kwargs,
         )
 
-    def form_valid(self, form: Any) -> HttpResponse:
-        row, action = self.found()
+    def carry_out(self, form: Any) -> HttpResponse:
+        row, action = self.found
         return HttpResponseRedirect(self.next_url(row, self.perform(action, row, **form.cleaned_data)))
 
 

@@ -68,9 +68,7 @@ class NewApiKeyPage(SecretFormPage):
     right = CREATE_KEY
     form_class = NewKeyForm
     submit = _("Create")
-
-    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        return super().get_context_data(cancel_url=self.url("keys"), **kwargs)
+    back = "keys"
 
     def get_form_kwargs(self) -> dict[str, Any]:
         grantable = [name for name in ApiKey.Scope.values if may_grant(name, self.owner.pk, self.actor)]

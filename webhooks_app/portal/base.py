@@ -375,9 +375,15 @@ class FormPage(AccountPage, BaseFormView):
 
     submit: Any = _("Save")
     is_shareable = False
+    back = ""
+    """The name of the page to which "Cancel" leads."""
+
+    @property
+    def cancel_url(self) -> str:
+        return self.url(self.back)
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        return super().get_context_data(**{"submit": self.submit, **kwargs})
+        return super().get_context_data(**{"submit": self.submit, "cancel_url": self.cancel_url, **kwargs})
 
     def get_form_kwargs(self) -> dict[str, Any]:
         return {**super().get_form_kwargs(), "label_suffix": ""}
@@ -419,7 +425,7 @@ class WebhookFormPage(OfWebhook, FormPage):
         return self.url("webhook", self.webhook.pk)
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        return super().get_context_data(**{"subject": self.webhook.url, "cancel_url": self.cancel_url, **kwargs})
+        return super().get_context_data(**{"subject": self.webhook.url, **kwargs})
 
 
 def cursor_of(request: HttpRequest) -> Cursor | None:

@@ -38,9 +38,7 @@ class MailsPage(FormPage):
     title = _("Mails")
     right = UPDATE_WEBHOOK
     form_class = MailsForm
-
-    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        return super().get_context_data(cancel_url=self.url("overview"), **kwargs)
+    back = "overview"
 
     def get_initial(self) -> dict[str, Any]:
         return {"mails": MailPreference.objects.of(self.owner)}
@@ -48,4 +46,4 @@ class MailsPage(FormPage):
     def carry_out(self, form: Any) -> HttpResponse:
         choose_mails(self.owner, form.cleaned_data["mails"], actor=self.actor)
         messages.success(self.request, gettext("Saved the choice of mails."), fail_silently=True)
-        return HttpResponseRedirect(self.url("overview"))
+        return HttpResponseRedirect(self.cancel_url)

@@ -12,14 +12,13 @@ from django.utils.translation import gettext_lazy as _
 from ..models import Replay
 from ..operations import replays
 from ..operations.rights import VIEW_DELIVERIES
-from ..pages.actions import REPLAY, WEBHOOK, Button
+from ..pages.actions import REPLAY, WEBHOOK, WEBHOOK_AND_MISSED, Button
 from ..pages.replays import (
     MissedEventsForm,
     failing_sentences,
     last_answer,
     moved_start,
     progress_of,
-    why_not_startable,
 )
 from .actions import buttons_of
 from .base import AccountPage, WebhookFormPage
@@ -39,7 +38,7 @@ class NewReplayPage(WebhookFormPage):
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         return super().get_context_data(
             intro=_("The events are counted first. Nothing is sent until you start."),
-            warning=why_not_startable(self.webhook),
+            warning=WEBHOOK_AND_MISSED["send_missed"].refusal(self.webhook),
             remedy=self._remedy(),
             notes=failing_sentences(replays.failures_of(self.webhook)),
             **kwargs,

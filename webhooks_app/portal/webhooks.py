@@ -29,7 +29,7 @@ from ..operations.rights import REGISTER_WEBHOOK, UPDATE_WEBHOOK
 from ..owners import event_types_for
 from ..pages import charts
 from ..pages.display import delivery_rows, moment
-from ..pages.form_fields import SecretField, labels_of_signatures
+from ..pages.form_fields import NewSecretForm, labels_of_signatures
 from ..pages.forms import (
     GroupedCheckboxes,
     UrlForm,
@@ -52,7 +52,7 @@ __all__ = ["NewWebhookPage", "SettingsPage", "WebhookListPage", "WebhookPage"]
 MAX_RECENT = 10
 
 
-class NewWebhookForm(UrlForm, SubmittedForm):
+class NewWebhookForm(UrlForm, NewSecretForm, SubmittedForm):
     url = forms.CharField(
         label=_("URL"),
         max_length=MAX_URL_LENGTH,
@@ -62,13 +62,6 @@ class NewWebhookForm(UrlForm, SubmittedForm):
     event_types = forms.MultipleChoiceField(label=_("Event types"), widget=GroupedCheckboxes)
     description = forms.CharField(
         label=_("Description"), max_length=MAX_DESCRIPTION_LENGTH, required=False, help_text=_("For your own use.")
-    )
-    secret = SecretField(
-        label=_("Secret"),
-        required=False,
-        strip=False,
-        widget=forms.TextInput(attrs={"autocomplete": "off"}),
-        help_text=_("16 to 256 characters. Leave empty to generate one. It is shown only once."),
     )
 
     def __init__(self, *args: Any, event_types: EventTypeRegistry, **kwargs: Any) -> None:
@@ -173,9 +166,7 @@ class NewWebhookPage(UrlPage, SecretFormPage):
     right = REGISTER_WEBHOOK
     form_class = NewWebhookForm
     submit = _("Create")
-
-    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        return super().get_context_data(cancel_url=self.url("webhooks"), **kwargs)
+    back = "webhooks"
 
     def get_form_kwargs(self) -> dict[str, Any]:
         return {**super().get_form_kwargs(), "event_types": event_types_for(self.owner)}
