@@ -20,14 +20,12 @@ from ..models.keyset import WHOLE, read_page
 from ..owners import owners
 from ..pages.display import moment
 from ..pages.lists import MODELS
+from ..transport.endpoint import MAX_URL_LENGTH
 from .display import page_of
 from .owned import OwnedAdmin, knows_owners, own_ids, own_rows
 
 MAX_HITS = 20
 """Results shown of each kind."""
-
-MAX_TEXT = 2048
-"""Characters of a search: the length of the longest URL."""
 
 MIN_URL_PART = 3
 """Fewest characters by which the parts of a URL are searched."""
@@ -94,7 +92,7 @@ class SearchPage(OwnedAdmin):
         """Show what was found for ``q``, or go to the only result."""
         if not any(self._admin_of(request, model) for model in MODELS.values()):
             raise PermissionDenied
-        text = request.GET.get("q", "").replace("\0", "").strip()[:MAX_TEXT]
+        text = request.GET.get("q", "").replace("\0", "").strip()[:MAX_URL_LENGTH]
         hits = [each for each in self._found(request, text) if each.hits] if text else []
         if sum(len(each.hits) for each in hits) == 1:
             return HttpResponseRedirect(hits[0].hits[0].url)

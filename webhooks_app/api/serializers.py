@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, ClassVar
 
@@ -267,6 +268,9 @@ class AuditEntrySerializer(serializers.Serializer[AuditEntry]):
 class SettableFields(BodySerializer[Webhook]):
     """Fields that an owner sets at creation and may change later."""
 
+    needed: ClassVar[Sequence[str]] = ()
+    """The fields that a body cannot leave out."""
+
     url = UrlField(
         max_length=MAX_URL_LENGTH,
         help_text="URL of the receiver, verified before anything else is sent to it. The new URL of an active webhook "
@@ -280,27 +284,21 @@ class SettableFields(BodySerializer[Webhook]):
         help_text="The event types to send. Duplicates are removed.",
     )
     filter = FilterField(
-        required=False,
         allow_null=True,
         help_text="A condition on the data of events; events that do not match are not sent. Null for no condition.",
     )
     description = TextField(
-        required=False,
         allow_blank=True,
         max_length=MAX_DESCRIPTION_LENGTH,
         help_text="For your own use; not sent to the receiver.",
     )
-    retry_notices = FlagField(
-        required=False, help_text="Whether `webhook.retry` is sent after a failed attempt that will be retried."
-    )
+    retry_notices = FlagField(help_text="Whether `webhook.retry` is sent after a failed attempt that will be retried.")
     max_in_flight = CountField(
-        required=False,
         allow_null=True,
         min_value=1,
         help_text="Maximum number of concurrent requests. Null for the default, which an owner can only lower.",
     )
     rate_limit = RateField(
-        required=False,
         allow_null=True,
         min_value=MIN_RATE,
         max_value=MAX_RATE,
@@ -309,7 +307,6 @@ class SettableFields(BodySerializer[Webhook]):
 
     signatures = ShortListField(
         child=NameField(known_signatures),
-        required=False,
         min_length=1,
         max_length=MAX_SIGNATURES,
         help_text="The signature schemes; each request is signed with all of them. `native` is the scheme of this "
@@ -317,37 +314,31 @@ class SettableFields(BodySerializer[Webhook]):
     )
 
     headers = HeadersInputField(
-        required=False,
         help_text="Headers to add to each request, by name. They replace all earlier ones. Values are stored encrypted "
         f"and shown as `{REDACTED}`; send that to keep a stored value. A change of the URL's scheme, host or port "
         "removes the headers that are not given again. Headers given with a new URL are sent only there.",
     )
     basic_auth = CredentialsField(
-        required=False,
         allow_null=True,
         help_text="Credentials for HTTP basic authentication, sent in the Authorization header; null removes them.",
     )
 
     retry_policy = NameField(
         lambda: ["", *known_policies()],
-        required=False,
         allow_blank=True,
         max_length=MAX_POLICY_NAME_LENGTH,
         help_text="The name of the retry policy for new deliveries; empty for the default of the service.",
     )
     accepted_statuses = OptionField(
-        required=False,
         choices=Webhook.AcceptedStatuses.choices,
         help_text="The statuses that confirm receipt. A verification always needs 200.",
     )
     order = OptionField(
-        required=False,
         choices=Order.choices,
         help_text="Deliveries to send one after another: `none`, all of the `webhook`, or those of events with the "
         "same ordering `key`.",
     )
     recovery = OptionField(
-        required=False,
         choices=Recovery.choices,
         help_text="Whether events that were missed during a failure are sent again `automatic`ally once the receiver "
         "answers, or on request (`manual`). With an order, only `manual`.",
@@ -355,22 +346,19 @@ class SettableFields(BodySerializer[Webhook]):
 
     def get_fields(self) -> dict[str, Any]:
         fields: dict[str, Any] = super().get_fields()
+        for name, field in fields.items():
+            field.required = name in self.needed
         fields["max_in_flight"].max_value = most_in_flight()  # shown in the documentation; depends on the settings
         return fields
 
 
 class NewWebhookSerializer(SettableFields):
+    needed = ("url", "events")
     secret = SecretInputField(help_text="The key of the signatures, as UTF-8 text. Generated if omitted.")
 
 
 class WebhookChangesSerializer(SettableFields):
     hints: ClassVar = {"secret": "Use rotate-secret to change the secret."}
-
-    def get_fields(self) -> dict[str, Any]:
-        fields = super().get_fields()
-        for field in fields.values():
-            field.required = False
-        return fields
 
 
 class MailsChoiceSerializer(BodySerializer[Any]):

@@ -13,7 +13,7 @@ from ..protocol.handshake import challenge_body
 from ..protocol.ids import attempt_id
 from ..reasons import code_of
 from ..signatures import Headers, Message, combine, unpack
-from ..transport.endpoint import ANYWHERE, parse_endpoint
+from ..transport.endpoint import ANYWHERE, MAX_URL_LENGTH, parse_endpoint
 from .delivery import Delivery
 from .disclosure import TLS_FAILED, UNREACHABLE, Masked, MaskedQuerySet, unreachable_message
 from .fields import CompactJSONField, ReasonField
@@ -70,7 +70,7 @@ class DeliveryAttempt(Masked):
     )
     result = models.CharField(_("result"), max_length=20, choices=Result.choices, editable=False)
     message = ReasonField(_("message"), max_length=500, blank=True, editable=False)
-    url = models.CharField(_("URL"), max_length=2048, editable=False)
+    url = models.CharField(_("URL"), max_length=MAX_URL_LENGTH, editable=False)
     signatures = models.TextField(
         _("signatures"), blank=True, editable=False, help_text=_("As packed by webhooks_app.signatures.")
     )

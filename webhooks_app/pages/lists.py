@@ -37,6 +37,7 @@ from ..models.standing import Standing, conditions
 from ..models.status import REQUESTED
 from ..replays.missed import still_missed
 from ..routing import subscribed_to
+from ..transport.endpoint import MAX_URL_LENGTH
 from .filters import ANSWER, PERIOD_CHOICES, TIMEOUT, codes_of, limits_of, with_answer
 from .listing import Asked, Chip, Default, ListFilter, Narrow, RowList, always, never, without_parts
 
@@ -72,7 +73,7 @@ def _search(hint: Any) -> ListFilter:
         label=_("Search"),
         hint=hint,
         narrow=narrow,
-        max_length=2048,
+        max_length=MAX_URL_LENGTH,
         # The parts are those of the search, except those of a replay, of which the search may match none.
         is_by_index=without_parts,
         parts=("event", "owner", "webhook"),
