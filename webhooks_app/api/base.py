@@ -41,6 +41,7 @@ from ..owners import Access, owners
 from ..pages.actions import UserAction
 from ..pages.listing import Asked, RowList
 from .authentication import ApiKeyAuthentication, ApiThrottle, HasScope, other_authenticators
+from .deprecations import headers_of
 from .errors import problem_response
 from .fields import UNKNOWN_YET, unknown_names
 from .idempotency import answer_once, key_of
@@ -227,11 +228,17 @@ class ApiViewSet(ApiView, GenericViewSet[Any]):
             raise ImproperlyConfigured(f"{name}.operations has no {self.action!r}; describe that action.") from None
 
     @property
+    def operation_id(self) -> str:
+        """The name of the called operation in the OpenAPI document."""
+        return f"{self.tag.lower().replace(' ', '_')}_{self.action}"
+
+    @property
     def default_response_headers(self) -> dict[str, str]:
         return {
             **super().default_response_headers,
             "Cache-Control": "no-store, private",
             "Vary": "Authorization",
+            **headers_of(self.operation_id),
         }
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:

@@ -31,6 +31,7 @@ from ..event_types import EventType
 from ..models.limits import most_in_flight
 from ..owners import public_event_types
 from . import errors
+from .deprecations import DEPRECATED, mark_fields
 from .fields import event_type_field
 from .idempotency import HEADER, SCHEMA
 
@@ -107,7 +108,10 @@ class OperationSchema(AutoSchema):
     view: Any
 
     def get_operation_id(self) -> str:
-        return f"{self.view.tag.lower().replace(' ', '_')}_{self.view.action}"
+        return str(self.view.operation_id)
+
+    def is_deprecated(self) -> bool:
+        return self.view.operation_id in DEPRECATED
 
     def get_tags(self) -> list[str]:
         return [self.view.tag]
@@ -317,6 +321,7 @@ def _document(
     with patched_settings(SETTINGS), translation.override("en"):
         generated: dict[str, Any] = generator(patterns=list(patterns)).get_schema(public=True)
     generated["paths"] = {path.rstrip("/"): item for path, item in generated["paths"].items()}
+    mark_fields(generated["components"]["schemas"])
     generated["components"]["schemas"].update(catalogue.schemas(event_types))
     generated["webhooks"] = catalogue.webhooks(event_types)
     return generated

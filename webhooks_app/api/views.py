@@ -284,6 +284,8 @@ class EventViewSet(ApiViewSet):
         # A subclass, or a policy given to `as_view`, may change any step, so these take them all.
         is_own = type(self) is EventViewSet and POLICIES.isdisjoint(vars(self))
         emits = is_own and request.method == "POST" and self.action_map.get("post") == "create"
+        if emits:
+            self.action = "create"  # as initialize_request does, which the short way leaves out
         response = emit_at_once(self, request) if emits else None
         return super().respond(request, *args, **kwargs) if response is None else response
 
