@@ -27,7 +27,7 @@ from .support.databases import DATABASES
 from .support.parts import LONGER
 from .support.servers.process import ServerMissingError
 
-PROCESSES = {"sqlite": 3, "postgresql": 3, "mariadb": 2}
+PROCESSES = {"sqlite": 3, "postgresql": 4, "mariadb": 2}
 """The longer tests mostly wait, so the databases run side by side, with more processes than cores."""
 PROCESSES_ALONE = 4
 PROCESSES_QUICK = {"sqlite": 3, "postgresql": 2}
@@ -108,7 +108,7 @@ def _repeat_failed(database: str, tally: dict[str, Any], part: str, options: Seq
 
 def _run_pytest(database: str, part: str, options: Sequence[str]) -> dict[str, Any]:
     chosen = [f"--database={database}", f"--part={part}", *rows_of(database, part)]
-    chosen += ["--override-ini", f"cache_dir=.pytest_cache/{database}"]
+    chosen += ["--override-ini", f"cache_dir=.pytest_cache/{Path(sys.prefix).name}-{database}"]
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory, "tally.json")
         command = ["pytest", "--quiet", *chosen, *options]
