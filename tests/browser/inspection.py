@@ -182,7 +182,7 @@ CUT_OFF = """
         if (element.closest("svg, select, template, script, style, aside") || isHidden(element)) continue;
         const {overflowX: overflow, textOverflow} = getComputedStyle(element);
         if (textOverflow === "ellipsis") continue;
-        const screen = element.parentElement.closest(".webhooks-pane") ?? document.documentElement;
+        const screen = element.parentElement.closest("[data-log] > section") ?? document.documentElement;
         const mayScroll = screen.clientWidth <= NARROW && element.querySelector("table:not(.webhooks-stacked), svg");
         const isMeantToScroll = element.matches("pre") || mayScroll;
         if (["hidden", "clip"].includes(overflow) || (["auto", "scroll"].includes(overflow) && !isMeantToScroll))

@@ -268,7 +268,7 @@ def test_a_label_that_a_chart_cuts_off_is_found(browser: Browser, anchor: str, n
 
 @pytest.mark.parametrize(
     ("width", "around", "number"),
-    [(390, "<div>", 0), (1440, "<div>", 1), (1440, "<div class='webhooks-pane' style='width: 600px'>", 0)],
+    [(390, "<div>", 0), (1440, "<div>", 1), (1440, "<div data-log><section style='width: 600px'>", 0)],
     ids=["narrow screen", "wide screen", "narrow pane"],
 )
 def test_tables_may_scroll_only_where_there_is_little_room(
