@@ -294,17 +294,17 @@ LAST = ("try_filter", "link_to_pages")
 
 
 def buttons(page: Any) -> list[str]:
-    """Return the actions that a webhook's page offers: the remedies in its card, then the others."""
-    offered = [*page.context["remedies"], *page.context["page_actions"]]
+    """Return the actions that a webhook's page offers: the remedies in its card, the others, and those at its end."""
+    offered = [*page.context["remedies"], *page.context["page_actions"], *page.context["last_actions"]]
     return [button.url.rstrip("/").rpartition("/")[2] for button in offered]
 
 
 @pytest.mark.parametrize(
     ("status", "expected"),
     [
-        ("active", ["send_test", "pause", "disable", "rotate_secret", "replay_missed", *LAST]),
+        ("active", ["send_test", "pause", "rotate_secret", "replay_missed", *LAST, "disable"]),
         ("disabled", ["enable", "rotate_secret", "replay_missed", *LAST]),
-        ("failed", ["verify", "send_test", "disable", "rotate_secret", "replay_missed", *LAST]),
+        ("failed", ["verify", "send_test", "rotate_secret", "replay_missed", *LAST, "disable"]),
     ],
 )
 def test_a_webhook_has_the_buttons_that_its_state_allows(
@@ -421,7 +421,7 @@ def test_a_new_webhook_shows_its_handshake(superuser: Page) -> None:
     [
         (State.PENDING, "Not verified yet", False),
         (State.SUCCEEDED, "Verified: the URL returned the challenge", True),
-        (State.GIVEN_UP, "Fix the receiver", True),
+        (State.GIVEN_UP, "Once the receiver works, verify again.", True),
     ],
 )
 def test_a_live_part_is_marked_when_final(

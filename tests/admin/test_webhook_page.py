@@ -7,16 +7,22 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.contrib.admin.utils import quote
+from django.urls import reverse
 from django.utils import timezone
 
 from tests.support.reading import cells, named, parsed, refused, words
+from webhooks_app import emit, registry
 from webhooks_app.models import Delivery, QueueEntry, Webhook, WebhookHealth, WorkerProcess
+from webhooks_app.operations.actors import StaffMember
+from webhooks_app.operations.lifecycle import disable
 
 from ..support.rows import make_recovering
 from .conftest import Page, text
 
 LINKS = ["?section=overview", "?section=deliveries", "?section=settings", "?section=verification"]
 NOW = timezone.now()
+DATA = registry.get("file.deleted").example
 
 
 def head_of(answer: Any) -> str:
@@ -90,6 +96,38 @@ def test_the_head_of_a_webhook_whose_events_are_late_leads_to_the_workers(
 
     assert "Delayed" in head
     assert f'/operations/">{number}<' in head.partition("Running workers")[2]
+
+
+def test_the_head_offers_the_retry_of_the_event_in_front(superuser: Page, webhook: Webhook) -> None:
+    change(order="webhook")(webhook)
+    first, _second = (emit("file.deleted", DATA, owner=webhook.owner).deliveries.get() for _ in range(2))
+    QueueEntry.objects.filter(pk=first.pk).update(attempt=1, due_at=timezone.now() + timedelta(hours=1))
+
+    head = parsed(head_of(superuser.get("webhook", "change", webhook.pk)))
+
+    link = head.find("a", string="Retry the event in front")["href"]
+    assert link == reverse("admin:webhooks_app_delivery_act", args=(quote(first.pk), "retry"))
+
+
+def test_the_head_leads_to_the_limit_that_holds_back_events(superuser: Page, delivery: Delivery) -> None:
+    now = timezone.now()
+    change(max_in_flight=1)(delivery.webhook)
+    QueueEntry.objects.update(due_at=now - timedelta(hours=1))
+    WorkerProcess.objects.create(id="1", host="a", pid=1, version="1.0", started_at=now, seen_at=now)
+
+    head = parsed(head_of(superuser.get("webhook", "change", delivery.webhook_id)))
+
+    assert head.find("a", string="Change the limit")["href"].endswith("?section=settings#id_max_in_flight")
+
+
+def test_the_head_names_who_disabled_the_webhook(superuser: Page, webhook: Webhook) -> None:
+    disable(webhook, actor=StaffMember(account=superuser.user), reason="Replaced")
+
+    head = words(head_of(superuser.get("webhook", "change", webhook.pk)))
+
+    assert f"({superuser.user}, console)" in head.partition("Disabled since")[2]
+    assert "Replaced" in head
+    assert "Status since" not in head
 
 
 def test_the_head_shows_the_next_recovery_attempt(superuser: Page, webhook: Webhook) -> None:

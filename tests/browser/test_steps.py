@@ -59,19 +59,17 @@ def test_a_failing_webhook_is_repaired_and_all_its_events_arrive(
     emit_one(amina, "pending")
     with at_the_console(browser, login) as operator:
         operator.opens(INDEX)
-        operator.clicks(operator.tab.get_by_role("rowheader", name=failing.url).get_by_role("link").first)
-        operator.follows("Settings")
+        operator.follows("Change the URL")
         operator.types("URL", f"{receiver.url}hook")
         operator.confirms("Save")
         operator.sees(VERIFIED)
         operator.sees("3 events were missed.")
-        operator.follows("Send the missed events")
-        operator.confirms("Send missed events")
+        operator.confirms("Send the missed events")
         for error in ("pending", "missed 0", "missed 1", "missed 2"):
             receiver.gets(EVENT_TYPE, "/hook", error=error)
         operator.sees("Done:")
 
-    assert operator.steps <= 6
+    assert operator.steps <= 4
     assert len(receiver.got("/hook")) == 4
 
 

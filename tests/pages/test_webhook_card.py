@@ -68,3 +68,32 @@ def test_a_webhook_that_somebody_disabled_needs_no_repair() -> None:
 )
 def test_the_remedy_names_the_number_of_missed_events(missed: int, label: str) -> None:
     assert remedy_of(Standing.FAILING, missed).label == label
+
+
+def test_what_does_not_help_does_not_stand_out() -> None:
+    calm = (Standing.HEALTHY, Standing.SLOW, Standing.DELAYED, Standing.HELD_BACK)
+
+    loud = [standing for standing in Standing if remedy_of(standing).is_main]
+
+    assert set(loud) == set(Standing) - set(calm)
+    assert not remedy_of(Standing.RETRYING, has_front=True).is_main
+
+
+@pytest.mark.parametrize("standing", [Standing.UNVERIFIED, Standing.HEALTHY], ids=str)
+def test_a_running_verification_is_rather_awaited_than_repeated(standing: Standing) -> None:
+    remedy = remedy_of(standing, changes_url=standing is Standing.HEALTHY, is_verifying=True)
+
+    assert (remedy.action, str(remedy.label), remedy.is_main) == ("verify", "Verify again", False)
+
+
+def test_a_limit_that_holds_back_events_can_be_changed() -> None:
+    found = [remedy_of(Standing.HELD_BACK, limit=name).field for name in ("rate_limit", "max_in_flight", "")]
+
+    assert found == ["rate_limit", "max_in_flight", ""]
+
+
+@pytest.mark.parametrize("standing", set(Standing), ids=str)
+def test_staff_are_not_told_to_repair_the_receiver_of_an_account(standing: Standing) -> None:
+    words = advice_of(Webhook(), standing, 1, for_staff=True)
+
+    assert not words.startswith(("Fix", "Start", "Let the receiver", "There is nothing"))

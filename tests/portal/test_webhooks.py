@@ -8,17 +8,21 @@ from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
+from django.db.models import F
 from django.test import Client
 from django.utils import timezone
 from django.utils.html import escape
 
-from tests.support.reading import figure, named, parsed
+from tests.support.reading import figure, named, parsed, words
 from webhooks_app import emit
 from webhooks_app.maintenance.jobs import fold_tallies
-from webhooks_app.models import AuditEntry, Delivery, QueueEntry, Webhook, WebhookHealth
+from webhooks_app.models import AuditEntry, Delivery, DeliveryAttempt, QueueEntry, Webhook, WebhookHealth
 from webhooks_app.models.audit import Via
 from webhooks_app.models.lane import QueueLane
+from webhooks_app.models.order import BEGUN
 from webhooks_app.models.standing import health_of
+from webhooks_app.operations.actors import PROJECT, StaffMember
+from webhooks_app.operations.lifecycle import pause, resume
 from webhooks_app.operations.sending import send_test_event
 from webhooks_app.pages.display import moment
 from webhooks_app.testing import Webhooks
@@ -191,7 +195,7 @@ def test_a_failed_verification_is_explained(amina: Customer) -> None:
 
     shown = text(amina.get("webhook", webhook.pk))
 
-    assert "Not verified: Answered with another challenge. Fix the receiver, then verify again." in shown
+    assert "Not verified: Answered with another challenge. Once the receiver works, verify again." in shown
     assert "not for the owner" not in shown
 
 
@@ -232,7 +236,7 @@ def test_a_failed_new_url_is_explained(amina: Customer) -> None:
     shown = text(amina.get("webhook", amina.webhook.pk))
 
     assert f"The new URL {NEW['url']} failed its verification, so the webhook keeps its URL." in shown
-    assert "The webhook keeps its URL. Fix the receiver, then enter the URL again." in shown
+    assert "The webhook keeps its URL. Once the receiver works, enter the URL again." in shown
 
 
 def test_only_changed_settings_are_saved(amina: Customer) -> None:
@@ -408,6 +412,41 @@ def test_the_remedy_of_a_failing_webhook_sends_what_it_missed(amina: Customer) -
     answer = amina.client.post(button["href"], follow=True)
     assert "1 event was missed." in text(question)
     assert answer.context["replay"].webhook == amina.webhook
+
+
+def test_events_behind_one_that_fails_lead_to_it_and_its_retry(amina: Customer) -> None:
+    Webhook.objects.update(order="webhook")
+    first, second = (emit_one(amina.user).deliveries.get() for _ in range(2))
+    retry = {"attempt": 1, "due_at": FUTURE, "place": F("place") - BEGUN}
+    QueueEntry.objects.filter(pk=first.pk).update(**retry)
+    Delivery.objects.filter(pk=first.pk).update(attempt_count=1, last_result="http_status")
+    attempt = {"url": "https://a.example", "started_at": timezone.now(), "result": "http_status"}
+    DeliveryAttempt.objects.create(delivery=first, number=1, response_status=503, **attempt)
+
+    head = named(text(amina.get("webhook", amina.webhook.pk)), "State")
+    behind = parsed(text(amina.get("delivery", second.pk)))
+    button = head.find("button", string="Retry the event in front")
+    amina.client.post(button.find_parent("form")["action"], {button["name"]: button["value"]})
+
+    assert head.find("a", string=EVENT_TYPE)["href"] == amina.url("delivery", first.pk)
+    assert "Its attempt 1 of 4 failed: Answered with status 503. Next attempt in 5 h" in words(str(head))
+    assert behind.find("a", string="See the event in front")["href"] == amina.url("delivery", first.pk)
+    assert "Its attempt 1 of 4 failed: Answered with status 503." in words(str(behind))
+    assert QueueEntry.objects.get(pk=first.pk).due_at < FUTURE
+
+
+def test_a_webhook_names_who_paused_it_but_no_staff(amina: Customer) -> None:
+    amina.post("webhook-action", amina.webhook.pk, "pause", reason="Moving")
+    by_itself = named(text(amina.get("webhook", amina.webhook.pk)), "State").text
+    resume(amina.webhook, actor=PROJECT)
+    root = get_user_model().objects.create_superuser("root")
+    pause(amina.webhook, actor=StaffMember(account=root), reason="Too many errors")
+    by_staff = named(text(amina.get("webhook", amina.webhook.pk)), "State").text
+
+    assert "(amina, the customers' pages)" in by_itself.partition("Paused since")[2]
+    assert "(console)" in by_staff.partition("Paused since")[2]
+    assert "Too many errors" in by_staff
+    assert "root" not in by_staff
 
 
 def test_the_state_stands_on_every_section_of_a_webhook(amina: Customer) -> None:

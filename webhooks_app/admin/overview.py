@@ -86,6 +86,8 @@ MAX_COUNTED = 5000
 PAST = ("auditentry", "problem", "replay", "webhook")
 """The models whose rows tell what happened."""
 
+CHANGE = "webhooks_app.change_webhook"
+
 MAX_OPEN_PROBLEMS = 1000
 """The most open problems that are counted."""
 
@@ -215,11 +217,20 @@ def shown_overview(request: HttpRequest) -> dict[str, Any]:
         "problems": _open_problems(request, overview),
         "problems_url": console_url("problem_changelist", site=site),
         **charts.shown(overview.series, window, deliveries),
-        "webhook_rows": webhook_rows(overview.webhooks, window, url=partial(console_url, "webhook_change", site=site)),
+        "webhook_rows": webhook_rows(
+            overview.webhooks,
+            window,
+            url=partial(console_url, "webhook_change", site=site),
+            settings_url=partial(_settings_url, site) if request.user.has_perm(CHANGE) else None,
+        ),
         "happenings": _happenings(request, overview, site),
         "span": TITLES[window],
         "max_webhooks": MAX_WEBHOOKS,
     }
+
+
+def _settings_url(site: str, pk: str) -> str:
+    return f"{console_url('webhook_change', pk, site=site)}?section=settings#id_url"
 
 
 def _happenings(request: HttpRequest, overview: Overview, site: str) -> list[PastChange] | None:

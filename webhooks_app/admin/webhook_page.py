@@ -15,18 +15,18 @@ from django.utils.translation import gettext_lazy as _
 
 from ..event_types import EventTypeRegistry, registry
 from ..maintenance.rollups import reading
-from ..models import Delivery, Webhook, WorkerProcess
+from ..models import AuditEntry, Delivery, Webhook, WorkerProcess
 from ..models.standing import Standing
 from ..models.status import REQUESTED
 from ..owners import event_types_for
 from ..pages import charts
-from ..pages.actions import Button
+from ..pages.actions import WEBHOOK, Button
 from ..pages.charts import window_of, windows
 from ..pages.display import delivery_rows, moment
 from ..pages.form_fields import NewSecretForm
 from ..pages.forms import WebhookOptions
 from ..pages.handshake import latest_handshake
-from ..pages.webhook_card import Fact, Remedy, Section, card_of
+from ..pages.webhook_card import Fact, Reader, Section, card_of
 from .actions import MAX_CRUMB
 from .display import console_url, shows_deliveries
 from .owned import as_shown, knows_owners, manages_all
@@ -44,6 +44,9 @@ SECTIONS = {
     SETTINGS: _("Settings"),
     VERIFICATION: _("Verification"),
 }
+
+AT_END = [name for name, action in WEBHOOK.items() if action.place == "end" and name != "delete"]
+"""The actions below everything else. Django has its own button for a deletion."""
 
 Context = dict[str, Any]
 
@@ -74,6 +77,10 @@ def sections(request: HttpRequest) -> list[Section]:
     return [Section(SECTIONS[name], f"?section={name}", name == current) for name in visible_sections(request)]
 
 
+def _name_of(request: HttpRequest, entry: AuditEntry) -> str:
+    return entry.actor_name if manages_all(request) else entry.name_for(request.user)
+
+
 class WebhookSections(WebhookActions):
     """Mixin for the admin of webhooks."""
 
@@ -85,6 +92,8 @@ class WebhookSections(WebhookActions):
         content = self._content(request, item, section)  # may read the status again
         base, head = super().page_context(request, item), self._head(request, item)
         in_head = {button.url for button in head["remedies"]}
+        at_end = self.buttons(request, item, among=AT_END)
+        elsewhere = in_head | {button.url for button in at_end}
         return {
             **base,
             "subtitle": None,
@@ -93,7 +102,8 @@ class WebhookSections(WebhookActions):
             "sections": sections(request),
             **content,
             **head,
-            "page_actions": [button for button in base["page_actions"] if button.url not in in_head],
+            "page_actions": [button for button in base["page_actions"] if button.url not in elsewhere],
+            "last_actions": [button for button in at_end if button.url not in in_head],
         }
 
     def crumb_of(self, item: Webhook) -> str:
@@ -104,27 +114,52 @@ class WebhookSections(WebhookActions):
         rows = as_shown(request, webhook.deliveries.all())
         deliveries = rows.with_related() if shows_deliveries(request) else None
         judged = known_health(webhook)
-        card = card_of(webhook, judged, deliveries, url=self.delivery_url, listed=self.deliveries_url)
+        reader = Reader(
+            deliveries=deliveries,
+            url=self.delivery_url,
+            listed=self.deliveries_url,
+            name_of=partial(_name_of, request),
+            is_staff=manages_all(request),
+        )
+        card = card_of(webhook, judged, reader)
         facts = [*card["facts"], *(fact for fact in self._facts(request, webhook) if fact.value)]
-        return {**card, "facts": facts, "remedies": self._remedies(request, webhook, card["remedy"])}
+        if card["shows_status_since"]:
+            since = webhook.status_changed_at if manages_all(request) else webhook.shown_status_changed_at
+            facts.insert(0, Fact(_("Status since"), since and moment(since)))
+        return {**card, "facts": facts, "remedies": [*self._remedies(request, webhook, card)]}
 
-    def _remedies(self, request: HttpRequest, webhook: Webhook, remedy: Remedy) -> list[Button]:
-        """Return the button of the remedy, and that of a test event."""
-        may = self.may_run(request, remedy.action, webhook) and self.table[remedy.action].is_for(webhook)
-        first = [Button(remedy.label, self.page_url(webhook, "act", remedy.action))] if may else []
-        return first + self.buttons(request, webhook, among=("send_test",) if remedy.action != "send_test" else ())
+    def _remedies(self, request: HttpRequest, webhook: Webhook, card: Context) -> Iterator[Button]:
+        """Yield the button of the remedy, and that of a test event."""
+        remedy, front = card["remedy"], card["front"]
+        is_last_resort = remedy.action == "send_test"
+        if front:
+            yield self._button_of_front(request, front)._replace(is_main=is_last_resort)
+        if card["standing"] is Standing.DELAYED and manages_all(request):
+            yield Button(_("See the workers"), self._workers_url(), is_main=True)
+        if remedy.field and self.has_change_permission(request, webhook):
+            url = f"{self.page_url(webhook)}?section={SETTINGS}#id_{remedy.field}"
+            yield Button(remedy.label, url, is_main=True)
+        action = self.table.get(remedy.action)
+        if action and action.is_for(webhook) and self.may_run(request, remedy.action, webhook):
+            url = self.page_url(webhook, "act", remedy.action)
+            yield Button(remedy.label, url, is_main=remedy.is_main)
+        yield from self.buttons(request, webhook, among=() if is_last_resort else ("send_test",))
+
+    def _button_of_front(self, request: HttpRequest, front: Delivery) -> Button:
+        of_deliveries: Any = self.admin_site.get_model_admin(Delivery)
+        for button in of_deliveries.buttons(request, front, among=("retry",)):
+            return Button(_("Retry the event in front"), button.url)
+        return Button(_("See the event in front"), self.delivery_url(front.pk))
+
+    def _workers_url(self) -> str:
+        return console_url("operations_changelist", site=self.admin_site.name)
 
     def _facts(self, request: HttpRequest, webhook: Webhook) -> Iterator[Fact]:
-        since = webhook.status_changed_at if manages_all(request) else webhook.shown_status_changed_at
-        yield Fact(_("Status since"), since and known_health(webhook).standing.began_with_status and moment(since))
-        yield Fact(_("Paused since"), webhook.paused_at and moment(webhook.paused_at))
         yield Fact(_("Account"), self.owner_name(webhook) if knows_owners(request) else "")
         yield Fact(_("Created"), moment(webhook.created_at))
         if known_health(webhook).standing is Standing.DELAYED and manages_all(request):
             running = str(WorkerProcess.objects.running().count())
-            yield Fact(
-                _("Running workers"), running, url=console_url("operations_changelist", site=self.admin_site.name)
-            )
+            yield Fact(_("Running workers"), running, url=self._workers_url())
 
     def _content(self, request: HttpRequest, webhook: Webhook, section: str) -> Context:
         """Return the context of a section. The settings need only the form."""

@@ -223,6 +223,23 @@ def blockers_of(deliveries: Sequence[Delivery]) -> dict[str, str]:
     return {pk: blocker for pk, blocker in rows if blocker}
 
 
+MANY_WAITING = 20
+"""Waiting deliveries by which the first ones of their groups are found."""
+
+
+def fronts_of(webhook: Webhook) -> set[str]:
+    """Return deliveries for which others of an ordered webhook wait. Of many groups, some are enough for a page."""
+    if webhook.order == Order.NONE:
+        return set()
+    entries = QueueEntry.objects.using(webhook.alias)
+    first = Subquery(entries.earlier().order_by("place").values("pk")[:1], output_field=IdField(prefix="dlv"))
+    waiting = entries.in_groups().unclaimed().filter(webhook=webhook).order_by("webhook_id", "due_at")
+    fronts: set[str] = set()
+    for some in (waiting.filter(due_at=None), waiting.filter(due_at__lte=timezone.now())):
+        fronts.update(filter(None, some.annotate(front=first).values_list("front", flat=True)[:MANY_WAITING]))
+    return fronts
+
+
 def _hold_by_expiry(delivery: Delivery, now: datetime) -> Hold | None:
     if delivery.expires_at is not None and delivery.expires_at <= now:
         return Hold(reason=HoldReason.EXPIRED, since=delivery.expires_at)

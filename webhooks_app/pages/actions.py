@@ -31,6 +31,8 @@ class Button(NamedTuple):
     is_destructive: bool = False
     runs_at_once: bool = False
     """Whether the page of the row is already the confirmation."""
+    is_main: bool = False
+    """Whether it stands out, as the one action that helps."""
 
 
 def _nothing(rows: Sequence[Any]) -> list[str]:

@@ -6,12 +6,13 @@ from datetime import datetime, timedelta
 
 from django.utils import timezone
 from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 
 from ..models import Delivery, DeliveryAttempt, Webhook
 from ..models.disclosure import UNREACHABLE
 from ..models.fields import translated
-from ..models.hold import HoldReason, holds_of
+from ..models.hold import Hold, HoldReason, holds_of
 from .display import DeliveryUrl, in_time, link_to_delivery, moment
 from .form_fields import label_of
 
@@ -23,10 +24,15 @@ def why(attempt: DeliveryAttempt) -> str:
     if attempt.message:
         return translated(attempt.message)
     if attempt.result != DeliveryAttempt.Result.SUCCEEDED:
-        return str(attempt.get_result_display())
+        is_status = attempt.result == DeliveryAttempt.Result.HTTP_STATUS and attempt.response_status
+        return _answered(attempt) if is_status else str(attempt.get_result_display())
     if attempt.challenge:
         return gettext("Answered with status 200 and the correct challenge.")
     return gettext("Answered with status %(status)s, which confirms receipt.") % {"status": attempt.response_status}
+
+
+def _answered(attempt: DeliveryAttempt) -> str:
+    return gettext("Answered with status %(status)s.") % {"status": attempt.response_status}
 
 
 def what_followed(
@@ -79,16 +85,20 @@ def waiting_for(delivery: Delivery, *, url: DeliveryUrl) -> str:
     ``url`` returns the URL of an earlier delivery. Return "" if the user may not see when the last
     attempt ended.
     """
-    now = timezone.now()
-    (hold,) = holds_of([delivery], now=now)
+    return hold_in_words(holds_of([delivery], now=timezone.now())[0], delivery, url=url)
+
+
+def hold_in_words(hold: Hold | None, delivery: Delivery, *, url: DeliveryUrl) -> SafeString | str:
+    """Return the reason why a pending delivery with this hold is not sent now, as ``waiting_for``."""
     if hold is None:
         return format_html(gettext("Due since {time}; the next free worker sends it."), time=_shown(delivery.due_at))
     if hold.reason == HoldReason.NOT_DUE and hold.until is not None:
         text = gettext("Next attempt in {span}, at {time}.")
-        return format_html(text, span=in_time(hold.until - now), time=moment(hold.until))
+        return format_html(text, span=in_time(hold.until - timezone.now()), time=moment(hold.until))
     if hold.reason == HoldReason.ORDERED and hold.blocker:
         text = gettext("Waiting for an earlier delivery, {delivery}, because the webhook has an order.")
-        return format_html(text, delivery=link_to_delivery(hold.blocker, url))
+        waits = format_html(text, delivery=link_to_delivery(hold.blocker, url))
+        return format_html("{} {}", waits, _of_front(hold.blocker, delivery, url=url))
     for_owner = _sentences_for_owner() if delivery.is_for_owner else {}
     return format_html(
         {**_sentences(), **for_owner}.get(hold.reason, ""),
@@ -97,6 +107,24 @@ def waiting_for(delivery: Delivery, *, url: DeliveryUrl) -> str:
         in_flight=hold.in_flight,
         limit=hold.max_in_flight,
     )
+
+
+def _of_front(pk: str, delivery: Delivery, *, url: DeliveryUrl) -> SafeString | str:
+    """Return how far the delivery is for which another one of the same webhook waits."""
+    rows = Delivery.objects.using(delivery.alias).filter(pk=pk, webhook=delivery.webhook_id).with_related()
+    front = (rows.for_owner() if delivery.is_for_owner else rows).first()
+    return how_far(front, url=url) if front else ""
+
+
+def how_far(front: Delivery, *, url: DeliveryUrl) -> SafeString:
+    """Return the last answer to a delivery for which others wait, and its next attempt."""
+    attempts = front.shown_attempts()
+    waits = waiting_for(front, url=url) if front.state == Delivery.State.PENDING else ""
+    if not attempts:
+        return format_html("{}", waits)
+    text = gettext("Its attempt {number} of {limit} failed: {why}")
+    last = attempts[-1]
+    return format_html(text + " {waits}", number=last.number, limit=front.max_attempts, why=why(last), waits=waits)
 
 
 def _sentences() -> dict[HoldReason, str]:
@@ -163,11 +191,11 @@ def state_of_handshake(delivery: Delivery, last: str) -> str:
         return gettext("Verified: the URL returned the challenge. Events are sent.")
     if delivery.state == Delivery.State.GIVEN_UP and delivery.webhook.status == Webhook.Status.ACTIVE:
         text = gettext(
-            "Not verified: %(reason)s The webhook keeps its URL. Fix the receiver, then enter the URL again."
+            "Not verified: %(reason)s The webhook keeps its URL. Once the receiver works, enter the URL again."
         )
         return text % {"reason": last}
     if delivery.state == Delivery.State.GIVEN_UP:
-        return gettext("Not verified: %(reason)s Fix the receiver, then verify again.") % {"reason": last}
+        return gettext("Not verified: %(reason)s Once the receiver works, verify again.") % {"reason": last}
     if delivery.state == Delivery.State.CANCELLED:
         return why_cancelled(delivery)
     if delivery.webhook.paused_at is not None and not delivery.webhook.is_changing_url:

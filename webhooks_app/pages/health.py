@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 
 from django.utils import timezone
@@ -50,12 +50,17 @@ def disabled_in(webhook: Webhook, health: WebhookHealth) -> SafeString | str:
     return moment(at, gettext("disabled in %(time)s") % {"time": in_time(rest)})
 
 
-def why_paused(webhook: Webhook) -> str:
-    """Return the reason that a person gave for pausing the webhook; "" without one."""
-    if webhook.paused_at is None:
-        return ""
-    pauses = AuditEntry.objects.using(webhook.alias).about(webhook).filter(action=Action.WEBHOOK_PAUSED)
-    return pauses.order_by("-pk").values_list("reason", flat=True).first() or ""
+STOPS = {Standing.PAUSED: Action.WEBHOOK_PAUSED, Standing.DISABLED: Action.WEBHOOK_DISABLED}
+
+
+def stop_of(webhook: Webhook, standing: Standing) -> AuditEntry | None:
+    """Return the audit entry of the pause or the disabling of the webhook; None without one."""
+    is_paused = webhook.paused_at is not None and standing is not Standing.DISABLED
+    action = STOPS.get(Standing.PAUSED if is_paused else standing)
+    if action is None:
+        return None
+    entries = AuditEntry.objects.using(webhook.alias).about(webhook).filter(action=action)
+    return entries.order_by("-pk").first()
 
 
 def in_short(webhook: Webhook, judged: Health) -> SafeString | str:
@@ -63,10 +68,19 @@ def in_short(webhook: Webhook, judged: Health) -> SafeString | str:
     return next(_facts(webhook, judged), "")
 
 
-def sentences(webhook: Webhook, judged: Health) -> list[SafeString | str]:
-    """Return sentences about the state of a webhook, and what happens next, for its page."""
+def sentences(
+    webhook: Webhook,
+    judged: Health,
+    stop: AuditEntry | None = None,
+    name_of: Callable[[AuditEntry], str] = lambda entry: "",
+) -> list[SafeString | str]:
+    """Return sentences about the state of a webhook, and what happens next, for its page.
+
+    ``stop`` is from ``stop_of``, and ``name_of`` returns the name of an actor for the reader, or "".
+    """
     health = WebhookHealth.of(webhook) or WebhookHealth(webhook=webhook)
-    said = list(_facts(webhook, judged))
+    said = [] if judged.standing is Standing.PAUSED else list(_facts(webhook, judged))
+    said += _stopped(webhook, stop, name_of)
     if judged.standing is Standing.PARTLY_FAILING:
         said += _in_common(webhook)
     said += what_waits(judged)
@@ -78,6 +92,23 @@ def sentences(webhook: Webhook, judged: Health) -> list[SafeString | str]:
             said.append(format_html(gettext("Account notified: {time}."), time=moment(health.warned_at)))
         said.append(when_disabled(webhook, health))
     return said
+
+
+def _stopped(
+    webhook: Webhook, stop: AuditEntry | None, name_of: Callable[[AuditEntry], str]
+) -> Iterator[SafeString | str]:
+    """Yield since when the webhook is paused or disabled, and by whom."""
+    if stop is not None:
+        is_pause = stop.action == Action.WEBHOOK_PAUSED
+        text = gettext("Paused since {since} ({by}).") if is_pause else gettext("Disabled since {since} ({by}).")
+        by = ", ".join(filter(None, [name_of(stop), stop.get_via_display()]))
+        yield format_html(text, since=moment(stop.created_at), by=by)
+    elif webhook.paused_at is not None:
+        yield _paused_since(webhook.paused_at)
+
+
+def _paused_since(at: datetime) -> SafeString:
+    return format_html(gettext("Paused since {since}."), since=moment(at))
 
 
 def _facts(webhook: Webhook, judged: Health) -> Iterator[SafeString | str]:
@@ -95,7 +126,7 @@ def _facts(webhook: Webhook, judged: Health) -> Iterator[SafeString | str]:
     elif judged.standing is Standing.HELD_BACK and judged.since:
         yield format_html(_why_held(webhook), time=moment(judged.since), limit=webhook.max_in_flight or 1)
     elif judged.standing is Standing.PAUSED and judged.since:
-        yield format_html(gettext("Paused since {since}."), since=moment(judged.since))
+        yield _paused_since(judged.since)
     elif judged.standing is Standing.HEALTHY and (at := last_at(health)):
         yield format_html(gettext("Last delivery: {time}."), time=moment(at))
     elif judged.standing is Standing.UNVERIFIED:
@@ -180,7 +211,7 @@ def _causes(deliveries: Sequence[Delivery]) -> set[str]:
 
 
 def _slow(health: WebhookHealth) -> str:
-    text = gettext("1 of 20 answers of the last hour took %(time)s or longer. Answer within %(limit)s.")
+    text = gettext("1 of 20 answers of the last hour took %(time)s or longer. At most %(limit)s is recommended.")
     p95 = timedelta(milliseconds=health.recent.get(Window.HOUR.value, {}).get("p95", 0))
     limit = timedelta(seconds=Thresholds.configured().slow_seconds)
     return text % {"time": in_time(p95), "limit": in_time(limit)}

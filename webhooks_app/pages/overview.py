@@ -55,6 +55,12 @@ class WebhookRow(NamedTuple):
     delivered: str
     p95: str
     last_answer: SafeString | str
+    settings_url: str = ""
+    """The URL of the field for the URL that may be wrong."""
+
+
+WRONG = (Standing.FAILING, Standing.VERIFICATION_FAILED)
+"""The states in which the URL of a webhook may be wrong."""
 
 
 class PastChange(NamedTuple):
@@ -115,11 +121,23 @@ def retrying(webhook_ids: Sequence[str], now: datetime) -> str:
     return grouped(number) if number <= MAX_RETRYING else f"{grouped(MAX_RETRYING)}+"
 
 
-def webhook_rows(webhooks: Sequence[Webhook], window: Window, *, url: Callable[[str], str]) -> list[WebhookRow]:
-    """Return the rows of a short list of webhooks, which should be loaded with their health."""
+def webhook_rows(
+    webhooks: Sequence[Webhook],
+    window: Window,
+    *,
+    url: Callable[[str], str],
+    settings_url: Callable[[str], str] | None = None,
+) -> list[WebhookRow]:
+    """Return the rows of a short list of webhooks, which should be loaded with their health.
+
+    ``settings_url`` returns the URL of the field for the URL of a webhook that may be wrong.
+    """
     healths = healths_of(webhooks)
     courses = reading.each(window, [webhook.pk for webhook in webhooks]) if webhooks else {}
-    return [_row(webhook, healths[webhook.pk], courses[webhook.pk], url(webhook.pk)) for webhook in webhooks]
+    rows = [_row(webhook, healths[webhook.pk], courses[webhook.pk], url(webhook.pk)) for webhook in webhooks]
+    if settings_url is None:
+        return rows
+    return [row._replace(settings_url=settings_url(row.webhook.pk)) if row.standing in WRONG else row for row in rows]
 
 
 def _row(webhook: Webhook, judged: Health, series: Series, url: str) -> WebhookRow:

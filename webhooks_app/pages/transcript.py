@@ -8,13 +8,15 @@ from dataclasses import dataclass, replace
 from itertools import pairwise, zip_longest
 from typing import Any
 
+from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from ..conf import settings
 from ..models import Delivery, DeliveryAttempt
 from ..models.disclosure import UNREACHABLE
+from ..models.hold import holds_of
 from .display import DeliveryUrl, in_time, pretty_json, result_in_words
-from .explanation import ended_at, waiting_for, what_followed, why
+from .explanation import ended_at, hold_in_words, what_followed, why
 
 STAGE_NAMES = {
     "dns": _("Name resolved"),
@@ -86,11 +88,13 @@ class ShownAttempt:
 
 def attempts_of(delivery: Delivery, *, shows_body: bool = True, url: DeliveryUrl) -> dict[str, Any]:
     """Return the context of a delivery with its attempts, as ``transcript``."""
+    hold = holds_of([delivery], now=timezone.now())[0]
     return {
         "delivery": delivery,
+        "front_url": url(hold.blocker) if hold and hold.blocker else "",
         "is_done": delivery.state != Delivery.State.PENDING,
         "attempts": transcript(delivery.shown_attempts(), delivery, shows_body=shows_body, url=url),
-        "waiting_for": waiting_for(delivery, url=url),
+        "waiting_for": hold_in_words(hold, delivery, url=url),
     }
 
 

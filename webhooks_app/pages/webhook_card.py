@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from ..maintenance.rollups.recent import MISSED
-from ..models import Delivery, Webhook, WebhookHealth
+from ..models import AuditEntry, Delivery, Webhook, WebhookHealth
 from ..models.delivery import DeliveryQuerySet
 from ..models.fields import translated
+from ..models.hold import fronts_of
 from ..models.standing import FAILS, Health, Standing
 from ..reasons import code_of
 from . import health
 from .actions import WEBHOOK
-from .display import MAX_URL, DeliveryUrl, breakable, grouped, moment, until_verified
-from .explanation import why
+from .display import MAX_URL, DeliveryUrl, breakable, grouped, link_to_delivery, moment, until_verified
+from .explanation import how_far, why
 
 State = Delivery.State
 
@@ -31,25 +35,60 @@ REMEDIES: Mapping[Standing, str] = {
 """The actions that let events be sent again, by the state that prevents it."""
 
 
-ADVICE: Mapping[Standing, Any] = {
-    Standing.FAILING: _("Fix the receiver, then send the missed events."),
-    Standing.PARTLY_FAILING: _("Fix the receiver, then send the missed events."),
-    Standing.VERIFICATION_FAILED: _("Fix the receiver, then verify again."),
-    Standing.DISABLED: _("No events are sent to it. Enable it once its receiver works."),
-    Standing.RETRYING: _("Fix the receiver. Failed requests are repeated automatically."),
-    Standing.DELAYED: _("There is nothing to do here: the service sends the events as soon as it can."),
-    Standing.PAUSED: _("Events wait until somebody resumes it."),
-    Standing.UNVERIFIED: _("Start the receiver, then verify."),
-    Standing.UNUSED: _("Send a test event to see whether it arrives."),
-    Standing.HEALTHY: _("There is nothing to do."),
+class Advice(NamedTuple):
+    """What a reader should do in a state."""
+
+    account: Any
+    staff: Any = ""
+    """The words for staff, who do not run the receiver of an account; "" for the same ones."""
+
+
+ADVICE: Mapping[Standing, Advice] = {
+    Standing.FAILING: Advice(
+        _("Fix the receiver, then send the missed events."),
+        _("Ask the account to fix its receiver, then send the missed events."),
+    ),
+    Standing.PARTLY_FAILING: Advice(
+        _("Fix the receiver, then send the missed events."),
+        _("Ask the account to fix its receiver, then send the missed events."),
+    ),
+    Standing.VERIFICATION_FAILED: Advice(
+        _("Fix the receiver, then verify again."), _("Ask the account to fix its receiver, then verify again.")
+    ),
+    Standing.DISABLED: Advice(_("No events are sent to it. Enable it once its receiver works.")),
+    Standing.RETRYING: Advice(
+        _("Fix the receiver. Failed requests are repeated automatically."),
+        _("Ask the account to fix its receiver. Failed requests are repeated automatically."),
+    ),
+    Standing.SLOW: Advice(
+        _("Let the receiver answer first, and process the event afterwards."),
+        _("Ask the account to let its receiver answer first, and process the event afterwards."),
+    ),
+    Standing.DELAYED: Advice(
+        _("There is nothing to do here: the service sends the events as soon as it can."),
+        _("Check the workers. The events are sent as soon as one is free."),
+    ),
+    Standing.PAUSED: Advice(_("Events wait until somebody resumes it.")),
+    Standing.UNVERIFIED: Advice(
+        _("Start the receiver, then verify."), _("Ask the account to start its receiver, then verify.")
+    ),
+    Standing.UNUSED: Advice(_("Send a test event to see whether it arrives.")),
+    Standing.HEALTHY: Advice(_("Events arrive.")),
 }
 """What a reader should do, where the state alone tells."""
+
+CALM = (Standing.HEALTHY, Standing.SLOW, Standing.DELAYED, Standing.HELD_BACK)
+"""The states in which a test event is possible, but not what helps."""
 
 
 class Remedy(NamedTuple):
     action: str
-    """Its name in ``WEBHOOK``, or ``send_missed``."""
+    """Its name in ``WEBHOOK_AND_MISSED``, or ``settings``."""
     label: Any
+    is_main: bool = True
+    """Whether its button stands out."""
+    field: str = ""
+    """The setting to change."""
 
 
 class Section(NamedTuple):
@@ -66,35 +105,61 @@ class Fact(NamedTuple):
     url: str = ""
 
 
-def remedy_of(standing: Standing, missed: int = 0, *, is_paused: bool = False, changes_url: bool = False) -> Remedy:
+def remedy_of(
+    standing: Standing,
+    missed: int = 0,
+    *,
+    is_paused: bool = False,
+    changes_url: bool = False,
+    is_verifying: bool = False,
+    limit: str = "",
+    has_front: bool = False,
+) -> Remedy:
     """Return the action that helps a webhook most in this state, with this number of missed events.
 
-    A paused webhook cannot be verified, and the new URL of one that ``changes_url`` can.
+    A paused webhook cannot be verified, and the new URL of one that ``changes_url`` can. While a verification runs,
+    another one rarely helps. ``limit`` is the setting that holds back events. If one ``has_front``, its retry helps.
     """
     if (name := REMEDIES.get(standing)) is None and missed:
         text = ngettext("Send %(number)s missed event", "Send %(number)s missed events", missed)
         return Remedy("send_missed", text % {"number": grouped(missed)})
+    if standing is Standing.HELD_BACK and limit:
+        return Remedy("settings", _("Change the limit"), field=limit)
+    if is_verifying:
+        return Remedy("verify", _("Verify again"), is_main=False)
     if name is None and changes_url:
         return Remedy("verify", _("Verify the new URL"))
     name = "resume" if name == "verify" and is_paused else name or "send_test"
-    return Remedy(name, WEBHOOK[name].label)
+    is_calm = has_front or standing in CALM
+    return Remedy(name, WEBHOOK[name].label, is_main=name != "send_test" or not is_calm)
 
 
-def advice_of(webhook: Webhook, standing: Standing, missed: int) -> str:
-    """Return in words what a reader should do; "" if the sentences about the state say it."""
+def advice_of(
+    webhook: Webhook, standing: Standing, missed: int, *, is_verifying: bool = False, for_staff: bool = False
+) -> str:
+    """Return in words what a reader should do; "" if the sentences about the state say it.
+
+    ``for_staff`` is for a webhook of an account, whose receiver is not the reader's.
+    """
     if REMEDIES.get(standing) == "verify" and webhook.paused_at is not None:
         return gettext("It is paused. Its URL is verified once somebody resumes it.")
+    if standing is Standing.UNVERIFIED and is_verifying:
+        return gettext("Its URL is being verified.")
     if standing in (Standing.HEALTHY, Standing.UNUSED) and webhook.is_changing_url:
         return gettext("The new URL must return a challenge. Until then, events go to the old one.")
-    if standing is Standing.HELD_BACK and webhook.rate_limit is None and webhook.max_in_flight is None:
+    if standing is Standing.HELD_BACK and not limit_of(webhook):
         return gettext("Each event waits until the one before it is delivered or given up.")
     if standing is Standing.HELD_BACK:
         return gettext("Raise the limit in the settings if the receiver can take more.")
     if standing is Standing.DISABLED and code_of(webhook.status_reason) != "all_given_up":  # a person disabled it
         return gettext("No events are sent to it until somebody enables it.")
-    if standing in FAILS and not missed:
-        return gettext("Fix the receiver. Failed requests are repeated automatically.")
-    return str(ADVICE.get(standing, ""))
+    advice = ADVICE[Standing.RETRYING if standing in FAILS and not missed else standing]
+    return str((for_staff and advice.staff) or advice.account)
+
+
+def limit_of(webhook: Webhook) -> str:
+    """Return the setting that limits the requests to a webhook; "" without one."""
+    return next((name for name in ("rate_limit", "max_in_flight") if getattr(webhook, name) is not None), "")
 
 
 def missed_by(webhook: Webhook, judged: Health) -> int:
@@ -103,34 +168,79 @@ def missed_by(webhook: Webhook, judged: Health) -> int:
     return judged.given_up or (stored.recent.get(MISSED, 0) if stored else 0)
 
 
-def card_of(
-    webhook: Webhook,
-    judged: Health,
-    deliveries: DeliveryQuerySet | None,
-    *,
-    url: DeliveryUrl,
-    listed: Callable[..., str],
-) -> dict[str, Any]:
-    """Return the context of the card of a webhook with this health, except the buttons.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reader:
+    """Who reads the card of a webhook, with the pages to which it leads."""
 
-    ``deliveries`` are those of the webhook that the viewer may see, or None for a viewer who may see none. ``listed``
-    returns the URL of their list with filters.
-    """
+    deliveries: DeliveryQuerySet | None
+    """The deliveries of the webhook that the reader may see; None for a reader who may see none."""
+    url: DeliveryUrl
+    listed: Callable[..., str]
+    """Returns the URL of their list with filters."""
+    name_of: Callable[[AuditEntry], str]
+    """Returns the name of an actor, "" for one whose name the reader may not know."""
+    is_staff: bool = False
+
+
+def card_of(webhook: Webhook, judged: Health, reader: Reader) -> dict[str, Any]:
+    """Return the context of the card of a webhook with this health, except the buttons."""
+    deliveries, standing = reader.deliveries, judged.standing
     failure, cause = _last_failure(webhook, deliveries, judged) if deliveries is not None else (None, "")
+    front = _front(webhook, deliveries, standing) if deliveries is not None else None
     missed, is_paused = missed_by(webhook, judged), webhook.paused_at is not None
-    failures = listed(webhook_id=webhook.pk, state=State.GIVEN_UP) if deliveries is not None else ""
+    changes_url, is_verifying = webhook.is_changing_url, _is_verifying(webhook)
+    stop = health.stop_of(webhook, standing)
+    failures = reader.listed(webhook_id=webhook.pk, state=State.GIVEN_UP) if deliveries is not None else ""
+    said = [] if standing is Standing.HEALTHY else health.sentences(webhook, judged, stop, reader.name_of)
     return {
-        "standing": judged.standing,
-        "remedy": remedy_of(judged.standing, missed, is_paused=is_paused, changes_url=webhook.is_changing_url),
-        "advice": advice_of(webhook, judged.standing, missed),
+        "standing": standing,
+        "remedy": remedy_of(
+            standing,
+            missed,
+            is_paused=is_paused,
+            changes_url=changes_url,
+            is_verifying=is_verifying,
+            limit=limit_of(webhook),
+            has_front=front is not None,
+        ),
+        "advice": advice_of(
+            webhook,
+            standing,
+            missed,
+            is_verifying=is_verifying,
+            for_staff=reader.is_staff and webhook.owner_id is not None,
+        ),
         "until_verified": until_verified(webhook),
         "shown_url": breakable(Truncator(webhook.url).chars(MAX_URL)),
-        "status_reason": translated(webhook.status_reason) or health.why_paused(webhook),
+        "status_reason": translated(webhook.status_reason) or (translated(stop.reason) if stop else ""),
         "cause": cause,
-        "cause_url": url(failure.pk) if failure else "",
-        "health_sentences": [] if judged.standing is Standing.HEALTHY else health.sentences(webhook, judged),
+        "cause_url": reader.url(failure.pk) if failure else "",
+        "front": front,
+        "shows_status_since": standing.began_with_status and stop is None,
+        "health_sentences": [*said, *([_of_front(front, reader.url)] if front else [])],
         "facts": [fact for fact in _facts(webhook, failures) if fact.value],
     }
+
+
+def _is_verifying(webhook: Webhook) -> bool:
+    """Return True while a URL of the webhook is verified."""
+    if not webhook.awaited_url or (webhook.paused_at is not None and not webhook.is_changing_url):
+        return False
+    return webhook.deliveries.handshakes().in_state(State.PENDING).exists()
+
+
+def _front(webhook: Webhook, deliveries: DeliveryQuerySet, standing: Standing) -> Delivery | None:
+    """Return the delivery for which others of an ordered webhook wait, if they wait for its next attempt."""
+    if standing not in (*FAILS, Standing.HELD_BACK) or not (fronts := fronts_of(webhook)):
+        return None
+    found: list[Delivery] = list(deliveries.filter(pk__in=fronts, state=State.PENDING))
+    return min(found, key=lambda each: (not each.attempt_count, each.pk), default=None)
+
+
+def _of_front(front: Delivery, url: DeliveryUrl) -> SafeString:
+    text = gettext("The others wait for {delivery}.")
+    link = link_to_delivery(front.pk, url, front.event_type)
+    return format_html("{} {}", format_html(text, delivery=link), how_far(front, url=url))
 
 
 def _facts(webhook: Webhook, failures: str) -> Iterator[Fact]:

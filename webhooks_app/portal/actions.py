@@ -9,10 +9,11 @@ from typing import Any, ClassVar
 from django import forms
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.utils.translation import gettext_lazy as _
 
-from ..models import ApiKey, Replay, Webhook
-from ..operations.rights import VIEW_DELIVERIES
-from ..pages.actions import API_KEY, REPLAY, WEBHOOK, WEBHOOK_AND_MISSED, Button, UserAction
+from ..models import ApiKey, Delivery, Replay, Webhook
+from ..operations.rights import UPDATE_WEBHOOK, VIEW_DELIVERIES
+from ..pages.actions import API_KEY, DELIVERY, REPLAY, WEBHOOK, WEBHOOK_AND_MISSED, Button, UserAction
 from ..pages.confirmations import ReasonForm
 from ..pages.webhook_card import Remedy
 from .base import AccountPage, FormPage
@@ -47,12 +48,25 @@ def url_of_action(page: AccountPage, webhook: Webhook, name: str) -> str:
     return page.url("webhook-action", webhook.pk, name.replace("_", "-"))
 
 
-def remedies(page: AccountPage, webhook: Webhook, remedy: Remedy) -> list[Button]:
-    """Return the button of the remedy, and that of a test event."""
-    labels = {"send_test": WEBHOOK_AND_MISSED["send_test"].label, remedy.action: remedy.label}
-    table = {name: WEBHOOK_AND_MISSED[name] for name in dict.fromkeys((remedy.action, "send_test"))}
-    buttons = buttons_of(page, table, webhook, lambda name: name)
-    return [Button(labels[button.url], url_of_action(page, webhook, button.url)) for button in buttons]
+def remedies(page: AccountPage, webhook: Webhook, remedy: Remedy, front: Delivery | None = None) -> list[Button]:
+    """Return the button of the remedy, and that of a test event. ``front`` is what others wait for."""
+    buttons = [_button_of_front(page, front, is_main=remedy.action == "send_test")] if front else []
+    if remedy.field and page.may(UPDATE_WEBHOOK):
+        url = f"{page.url('webhook-settings', webhook.pk)}#id_{remedy.field}"
+        buttons.append(Button(remedy.label, url, is_main=True))
+    named = {remedy.action: (remedy.label, remedy.is_main)}
+    table = {name: WEBHOOK_AND_MISSED[name] for name in (remedy.action, "send_test") if name in WEBHOOK_AND_MISSED}
+    for button in buttons_of(page, table, webhook, lambda name: name):
+        label, is_main = named.get(button.url, (button.label, False))
+        buttons.append(Button(label, url_of_action(page, webhook, button.url), is_main=is_main))
+    return buttons
+
+
+def _button_of_front(page: AccountPage, front: Delivery, *, is_main: bool) -> Button:
+    retry = DELIVERY["retry"]
+    can_retry = page.may(retry.right) and retry.is_for(front)
+    label = _("Retry the event in front") if can_retry else _("See the event in front")
+    return Button(label, page.delivery_url(front.pk), runs_at_once=can_retry, is_main=is_main)
 
 
 class ActionPage(FormPage):

@@ -42,7 +42,7 @@ from ..pages.handshake import latest_handshake
 from ..pages.health import in_short
 from ..pages.lists import WEBHOOKS
 from ..pages.shown_once import SubmittedForm, show_once
-from ..pages.webhook_card import Fact, Section, card_of
+from ..pages.webhook_card import Fact, Reader, Section, card_of
 from ..transport.endpoint import MAX_URL_LENGTH
 from .actions import buttons_at, remedies
 from .base import AccountPage, FormPage, ListPage, OfWebhook, SecretFormPage, WebhookFormPage
@@ -182,8 +182,14 @@ class NewWebhookPage(UrlPage, SecretFormPage):
 def card(page: AccountPage, webhook: Webhook, tab: str) -> dict[str, Any]:
     """Return the context of a webhook's card, with links to the sections of its page."""
     judged, deliveries = health_of(webhook), shown_deliveries(webhook)
-    shown = card_of(webhook, judged, deliveries, url=page.delivery_url, listed=partial(_list_url, page))
-    since = webhook.shown_status_changed_at if shown["standing"].began_with_status else None
+    reader = Reader(
+        deliveries=deliveries,
+        url=page.delivery_url,
+        listed=partial(_list_url, page),
+        name_of=lambda entry: entry.name_for(page.actor.account),
+    )
+    shown = card_of(webhook, judged, reader)
+    since = webhook.shown_status_changed_at if shown["shows_status_since"] else None
     facts = [Fact(_("Status since"), moment(since))] if since else []
     urls = {
         "overview": (_("Overview"), page.url("webhook", webhook.pk)),
@@ -197,7 +203,7 @@ def card(page: AccountPage, webhook: Webhook, tab: str) -> dict[str, Any]:
         "webhook": webhook,
         "heading": webhook.description or gettext("Webhook"),
         "sections": [Section(label, url, name == tab) for name, (label, url) in urls.items()],
-        "remedies": remedies(page, webhook, shown["remedy"]),
+        "remedies": remedies(page, webhook, shown["remedy"], shown["front"]),
         **shown,
         "facts": [*facts, *shown["facts"]],
     }
