@@ -150,7 +150,7 @@ MUTATIONS = (
     ),
     Mutation(
         "expired-are-sent",
-        "delivery/cancelling.py",
+        "delivery/queue.py",
         "if claim.expires_at and claim.expires_at <= now and claim.lost_since is None",
         "if False",
         "delivery/test_queue.py",
@@ -164,7 +164,7 @@ MUTATIONS = (
     ),
     Mutation(
         "deleted-events-stay-claimed",
-        "delivery/cancelling.py",
+        "delivery/queue.py",
         '_cancel(using, gone, "event_deleted")',
         "",
         "delivery/test_queue.py",

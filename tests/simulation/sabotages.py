@@ -60,7 +60,7 @@ TABLE = (
     ),
     (
         "expired-deliveries-are-sent",
-        "delivery/cancelling.py",
+        "delivery/queue.py",
         "if claim.expires_at and claim.expires_at <= now and",
         "if False and",
     ),

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from webhooks_app.transport.endpoint import LOCAL_SUFFIXES, MAX_URL_LENGTH
-from webhooks_app.transport.guard import MAX_ADDRESSES
+from webhooks_app.transport.endpoint import LOCAL_SUFFIXES, MAX_ADDRESSES, MAX_URL_LENGTH
 from webhooks_app.transport.refused_addresses import (
     GLOBAL_IPV6,
     REFUSED_IPV4,

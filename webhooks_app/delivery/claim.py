@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from ..encryption import decrypt
@@ -34,6 +34,9 @@ DAMAGED_HEADERS = ReasonText("headers_damaged")
 
 FIRST_ENTRIES = 50
 """Number of a webhook's first entries to search for lost claims, which were due first."""
+
+PACED_FOR, PACED_FOR_AT_MOST = timedelta(seconds=0.05), timedelta(seconds=5)
+"""How long a webhook at its rate limit is skipped, so that its next deliveries are claimed in batches."""
 
 MAX_LANES = 400
 """Webhooks per look. SQLite limits UNION ALL to 500 SELECTs, MariaDB limits a recursion to 1,000 steps."""
@@ -168,6 +171,16 @@ class Lane:
             return 0
         allowance = ask.room if self.limit is None else self.limit.allowance(now)
         return max(0, min(ask.room, self.most(ask) - in_flight, allowance))
+
+    def paced_until(self, now: datetime, number: int) -> datetime | None:
+        """Return until when to skip the webhook, of which ``number`` were claimed, or None unless at its rate limit.
+
+        The limit then permits several deliveries. It can change, so the time is not long.
+        """
+        limit = self.limit
+        if limit is None or (limit.allowance(now) and (number or not limit.withholds_notices(now))):
+            return None
+        return now + min(max(limit.next_slot_at - now, PACED_FOR), PACED_FOR_AT_MOST)
 
     @property
     def limit(self) -> RateLimit | None:

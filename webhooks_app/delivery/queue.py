@@ -8,6 +8,7 @@ and the attempt number identify a claim, and every end of a claim changes one of
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -17,21 +18,21 @@ from typing import Any, NamedTuple
 
 from django.db.models import Min
 
-from ..database.sql import concerns_rows
-from ..models import QueueEntry, QueueLane, Webhook
+from ..database.sql import concerns_rows, kind_of, writing
+from ..models import Delivery, QueueEntry, QueueLane, Webhook
 from ..models.hold import is_upcoming
-from .cancelling import cancel_stopped, report_unreadable, sendable
-from .claim import MAX_LANES, Claim, Claimed, ClaimRequest, ClaimTerms, Lane
+from ..models.queue_entry import ENTRIES_AT_A_TIME
+from ..models.status import stop_reason
+from .claim import MAX_LANES, Claim, Claimed, ClaimRequest, ClaimTerms, DueWebhook
 from .schedule import Found, Look
 from .slots import Slots
 from .sql import sql_for
 
+logger = logging.getLogger("webhooks_app.delivery")
+
 LOST_AGAIN_AFTER = timedelta(seconds=5)
 NAMED_ROOM = 16
 """Deliveries of each webhook that a notification lets a worker claim at once. A look follows if there are more."""
-
-PACED_FOR, PACED_FOR_AT_MOST = timedelta(seconds=0.05), timedelta(seconds=5)
-"""How long a webhook at its rate limit is skipped, so that its next deliveries are claimed in batches."""
 
 PARKINGS_TO_A_LOOK = 3
 """Consecutive claims with only blocked deliveries, after which other webhooks have their turn."""
@@ -162,7 +163,7 @@ class Queue:
         now = look.now.at
         self._slots.forget_unused(look.now.monotonic)
         page = self._sql.due_webhooks(now, after=after)
-        cancelled = cancel_stopped(self._using, page, look)
+        cancelled = _cancel_stopped(self._using, page, look)
         self._slots.refresh((found.webhook_id, found.is_fast) for found in page)
         due = [found for found in page if found.due_at and found.due_at <= look.latest]
         if look.skipped:
@@ -216,7 +217,7 @@ class Queue:
             self._slots.counted(
                 {ask.webhook_id: ask.own + new[ask.webhook_id] for ask in asks if ask.webhook_id in new}
             )
-            kept = sendable(self._using, claimed.claims, look.now.at)
+            kept = _sendable(self._using, claimed.claims, look.now.at)
             found = _joined(found, _joined(problems, self._found(kept, claimed, asks, new, look)))
             found = found._replace(
                 left=found.left or len(asks) < len(webhook_ids),
@@ -238,7 +239,7 @@ class Queue:
                 raise
             failed = Found(may_be_unacknowledged=True)
             if len(asks) == 1:
-                report_unreadable(self._using, asks[0].webhook_id, error)
+                _report_unreadable(self._using, asks[0].webhook_id, error)
                 return Claimed([], []), failed._replace(unreadable=[asks[0].webhook_id])
         parts = [self._claim_readable([ask], terms) for ask in asks]
         claimed = Claimed(
@@ -256,7 +257,7 @@ class Queue:
             asks = [ClaimRequest(pk, 0, 0, number, is_unknown=False, lost_only=True) for pk, number in found.items()]
             if asks:
                 claimed, problems = self._claim_readable(asks, self._terms(look))
-                answer = _joined(answer, problems._replace(lost=sendable(self._using, claimed.claims, look.now.at)))
+                answer = _joined(answer, problems._replace(lost=_sendable(self._using, claimed.claims, look.now.at)))
         return answer
 
     def _terms(self, look: Look) -> ClaimTerms:
@@ -284,17 +285,11 @@ class Queue:
             left |= number >= ask.room or ask.own + number >= most
             # Requests of other workers count towards a low limit too.
             left |= bool(look.named) and most < self._slots.cap and not number
-            if lane.limit and (not lane.limit.allowance(now) or (lane.withholds_notices(now) and not number)):
-                paced[lane.webhook_id] = now + _paced_for(lane, now)
+            if until := lane.paced_until(now, number):
+                paced[lane.webhook_id] = until
         lost = [claim for claim in claims if claim.lost_since is not None]
         new_claims = [claim for claim in claims if claim.lost_since is None] if lost else claims
         return Found(new_claims, lost, left, paced=paced)
-
-
-def _paced_for(lane: Lane, now: datetime) -> timedelta:
-    """Return how long to skip a webhook, until its rate limit permits several deliveries: limits can change."""
-    assert lane.limit
-    return min(max(lane.limit.next_slot_at - now, PACED_FOR), PACED_FOR_AT_MOST)
 
 
 def _joined(first: Found, second: Found) -> Found:
@@ -318,3 +313,67 @@ def _joined(first: Found, second: Found) -> Found:
         may_be_unacknowledged=first.may_be_unacknowledged or second.may_be_unacknowledged,
         has_cancelled=first.has_cancelled or second.has_cancelled,
     )
+
+
+# What a look finds, but must not be sent.
+
+
+def _sendable(using: str, claims: list[Claim], now: datetime) -> list[Claim]:
+    """Cancel expired deliveries, and those whose event is missing. Return the others."""
+    expired = {
+        claim.delivery_id
+        for claim in claims
+        if claim.expires_at and claim.expires_at <= now and claim.lost_since is None
+    }
+    gone = {
+        claim.delivery_id
+        for claim in claims
+        if not claim.event_type or (claim.event_id is None and claim.kind != Delivery.Kind.VERIFICATION)
+    } - expired
+    if not expired and not gone:
+        return claims
+    _cancel(using, expired, "expired")
+    _cancel(using, gone, "event_deleted")
+    return [claim for claim in claims if claim.delivery_id not in expired | gone]
+
+
+def _cancel_stopped(using: str, page: Sequence[DueWebhook], look: Look) -> Found:
+    """Cancel at most a page of the deliveries of stopped webhooks. If more may remain, a look is due at once."""
+    left, unreadable = ENTRIES_AT_A_TIME, []
+    for found in page:
+        if not found.is_stopped or not left or found.webhook_id in look.unreadable:
+            continue
+        try:
+            left -= _cancel_first(using, found.webhook_id, left)
+        except Exception as error:
+            if not concerns_rows(error):
+                raise
+            _report_unreadable(using, found.webhook_id, error)
+            unreadable.append(found.webhook_id)
+    return Found(moments=() if left else [look.now.at], unreadable=unreadable)
+
+
+def _report_unreadable(using: str, webhook_id: str, error: Exception) -> None:
+    """Log that a row of a webhook cannot be used, and reset its shared state. Workers skip it for a while."""
+    text = "The deliveries of webhook %s are skipped, because a row of it cannot be used: %s."
+    logger.error(text, webhook_id, kind_of(error), extra={"webhook_id": webhook_id})
+    QueueLane.objects.using(using).filter(pk=webhook_id).update(in_flight={}, next_slot_at=None)
+
+
+def _cancel_first(using: str, webhook_id: str, limit: int) -> int:
+    """Cancel the first pending deliveries of a webhook if it is still stopped. Return their number.
+
+    A webhook that another transaction holds is skipped.
+    """
+    with writing(using, Webhook):
+        webhook = Webhook.objects.using(using).filter(pk=webhook_id).order_by().free().first()
+        is_stopped = webhook is not None and stop_reason(Delivery.Kind.EVENT, webhook)
+        if webhook is None or not is_stopped or not QueueLane.objects.using(using).lock_free(webhook_id):
+            return 0
+        return Delivery.objects.using(using).cancel_stopped(webhook, limit=limit)
+
+
+def _cancel(using: str, ids: Collection[str], reason: str) -> None:
+    if ids:
+        entries = QueueEntry.objects.using(using).filter(pk__in=ids)
+        Delivery.objects.using(using).filter(pk__in=ids).cancel(reason, among=entries)

@@ -18,9 +18,8 @@ from .base import (
     TransportError,
     TransportOptions,
 )
-from .endpoint import Endpoint
+from .endpoint import AddressGuard, Endpoint
 from .endpoint import parse_endpoint as parse_endpoint
-from .guard import AddressGuard
 
 __all__ = [
     "BODY_SECONDS",

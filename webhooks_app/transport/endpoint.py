@@ -1,6 +1,6 @@
-"""A strict parser for the URLs of webhooks.
+"""The URLs and addresses to which webhooks may be sent: a strict parser, and the guard of a transport.
 
-Connections use the parts that it returns, never the URL.
+Connections use the parts that the parser returns, never the URL.
 """
 
 from __future__ import annotations
@@ -8,15 +8,21 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from ipaddress import AddressValueError, IPv4Address, IPv6Address, ip_network
+from functools import cached_property, lru_cache, partial
+from ipaddress import AddressValueError, IPv4Address, IPv6Address, ip_address, ip_network
 
 from ..exceptions import InvalidEndpointError
 from ..reasons import ReasonText
+from .base import TransportError, TransportOptions
+from .errors import address_refused, name_unknown
 from .international import ascii_form
 from .refused_addresses import Address, Network, refusal_of_address
 
 MAX_URL_LENGTH = 2048
+
+MAX_ADDRESSES = 8
+"""The maximum number of addresses of a name that are tried."""
+
 DEFAULT_PORTS = {"https": 443, "http": 80}
 
 ANYWHERE = (ip_network("0.0.0.0/0"), ip_network("::/0"))
@@ -213,3 +219,46 @@ def _accepted_target(text: str) -> str:
 
 def _refused(rule: str, code: str, **params: str) -> InvalidEndpointError:
     return InvalidEndpointError(rule, ReasonText(code, **params))
+
+
+class AddressGuard:
+    """The rules about URLs and addresses for one transport, from its options."""
+
+    def __init__(self, options: TransportOptions) -> None:
+        self._allowed_networks = options.allowed_networks
+        self._refused_networks = options.refused_networks
+        parse = partial(
+            parse_endpoint,
+            allow_http=options.allow_http,
+            allowed_networks=options.allowed_networks,
+            refused_networks=options.refused_networks,
+        )
+        self._parse = lru_cache(maxsize=1024)(parse)
+        self._checked = lru_cache(maxsize=1024)(self._check)
+
+    def endpoint(self, url: str) -> Endpoint:
+        """Return the parts of the URL for the connection. Raise ``InvalidEndpointError`` if it is refused."""
+        return self._parse(url)
+
+    def check_answer(self, host: str, answer: Sequence[str]) -> tuple[Address, ...] | TransportError:
+        """Return the addresses to try, in order. Return the error if the answer is empty or has a refused address."""
+        check = self._checked if len(answer) <= MAX_ADDRESSES else self._check
+        return check(host, tuple(answer))
+
+    def _check(self, host: str, answer: tuple[str, ...]) -> tuple[Address, ...] | TransportError:
+        if not answer:
+            return name_unknown(host)
+        addresses: dict[Address, None] = {}
+        for text in answer:
+            address = _parsed(text)
+            if address is None or refusal_of_address(address, self._allowed_networks, self._refused_networks):
+                return address_refused(host)
+            addresses[address] = None
+        return tuple(addresses)[:MAX_ADDRESSES]
+
+
+def _parsed(text: str) -> Address | None:
+    try:
+        return ip_address(text)
+    except ValueError:
+        return None

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from ..exceptions import InvalidEndpointError
 from . import errors
 from .base import BaseTransport, Exchange, Request, Response, TransportError, TransportOptions
-from .guard import AddressGuard
+from .endpoint import AddressGuard
 
 Answer: TypeAlias = Response | TransportError | int
 """The result of a request. An int is a response with this status, no headers and no body."""

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from .base import BaseTransport, Exchange, TransportOptions
 from .connections import ConnectionPool, Sockets
-from .guard import AddressGuard
+from .endpoint import AddressGuard
 from .probe_turns import ProbeTurns
 from .resolver import MAX_LOOKUPS, NameResolver
 from .system_names import resolve_with_search_list
