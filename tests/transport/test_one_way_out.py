@@ -25,7 +25,7 @@ CALLS = {
 
 ALLOWED = {
     "transport/connections.py": {
-        "import socket": "opens all sockets of the transports",
+        "import socket": "opens all sockets of the transports, and a pair that ends the wait for them",
         "import select": "waits for them",
         "import ssl": "types",
     },
@@ -34,7 +34,6 @@ ALLOWED = {
         "import ssl": "types",
         "call connect": "to addresses that the guard has checked, or to the proxy of the setting",
     },
-    "transport/native.py": {"import socket": "a pair that wakes the loop"},
     "transport/requests.py": {
         "import requests": "the adapter, beneath which a guarded transfer runs",
         "import urllib3": "the errors of test libraries",

@@ -94,7 +94,7 @@ class Sockets:
 class SocketPoller:
     """Record the watched sockets, and pass only changes to the operating system.
 
-    ``epoll`` is used if it exists. Gevent removes it.
+    ``epoll`` is used if it exists. Gevent removes it. Only ``interrupt`` may be called from other threads.
     """
 
     def __init__(self) -> None:
@@ -103,6 +103,15 @@ class SocketPoller:
         self._wanted: dict[int, int] = {}
         self._registered: dict[int, int] = {}
         self._changed: set[int] = set()
+        self._interrupting, self._interrupted = socket.socketpair()
+        self._interrupting.setblocking(False)
+        self._interrupted.setblocking(False)
+        self.watch(self._interrupted.fileno(), select.POLLIN)
+
+    def interrupt(self) -> None:
+        """End the current ``wait``, or the next one, at once."""
+        with suppress(OSError):  # full: the signal is pending. Closed: nobody waits
+            self._interrupting.send(b"\0")
 
     def watch(self, fd: int, events: int) -> None:
         """Watch a socket for ``select.POLLIN`` and ``select.POLLOUT``.
@@ -129,13 +138,19 @@ class SocketPoller:
         for fd in self._changed:
             self._apply(fd)
         self._changed.clear()
-        if self._epoll is not None:
-            return [fd for fd, _ in self._epoll.poll(timeout_seconds)]
-        return [fd for fd, _ in self._poll.poll(timeout_seconds * 1000)]
+        found = self._poll.poll(timeout_seconds if self._epoll is not None else timeout_seconds * 1000)
+        ready = [fd for fd, _ in found]
+        if self._interrupted.fileno() in ready:
+            ready.remove(self._interrupted.fileno())
+            with suppress(BlockingIOError):
+                self._interrupted.recv(4096)
+        return ready
 
     def close(self) -> None:
         if self._epoll is not None:
             self._epoll.close()
+        self._interrupting.close()
+        self._interrupted.close()
 
     def _apply(self, fd: int) -> None:
         wanted, known = self._wanted.get(fd), self._registered.get(fd)

@@ -5,11 +5,9 @@ from __future__ import annotations
 import heapq
 import itertools
 import logging
-import socket
 import time
 from collections import deque
 from collections.abc import Collection
-from contextlib import suppress
 from functools import partial
 
 from . import errors
@@ -95,8 +93,6 @@ class NativeTransport(SendingTransport):
         super().__init__(options, at_most=MAX_OPEN_REQUESTS)
         self._sender.sockets.on_close = self._on_close
         self._poller: SocketPoller | None = None
-        self._interrupting: socket.socket | None = None
-        self._interrupted: socket.socket | None = None
         self._running: set[_Running] = set()
         self._by_fd: dict[int, _Running | Connection] = {}
         self._answered: deque[tuple[_Running, LookupAnswer]] = deque()
@@ -147,26 +143,17 @@ class NativeTransport(SendingTransport):
 
     def _opened(self) -> SocketPoller:
         if self._poller is None:
-            self._interrupting, self._interrupted = socket.socketpair()
-            self._interrupting.setblocking(False)
-            self._interrupted.setblocking(False)
             self._poller = SocketPoller()
-            self._poller.watch(self._interrupted.fileno(), READ)
         return self._poller
 
     def _close_loop(self) -> None:
         if self._poller is not None:
             self._poller.close()
             self._poller = None
-        for sock in (self._interrupting, self._interrupted):
-            if sock is not None:
-                sock.close()
-        self._interrupting = self._interrupted = None
 
     def _interrupt(self) -> None:
-        if (interrupting := self._interrupting) is not None:
-            with suppress(OSError):  # full: the signal is pending. Closed: nothing runs
-                interrupting.send(b"\0")
+        if (poller := self._poller) is not None:
+            poller.interrupt()
 
     def _pause_until(self, deadline: float) -> float:
         if self._finished or self._woken or self._answered or self._again:
@@ -179,12 +166,8 @@ class NativeTransport(SendingTransport):
         if isinstance(ready, _Running):
             if ready.wait.until:  # otherwise it has had its turn
                 self._continue(ready, (fd,))
-        elif ready is not None:
-            if not ready.is_silent():
-                self._sender.kept.drop(ready)
-        elif self._interrupted is not None and fd == self._interrupted.fileno():
-            with suppress(BlockingIOError):
-                self._interrupted.recv(4096)
+        elif ready is not None and not ready.is_silent():
+            self._sender.kept.drop(ready)
 
     def _take_answers(self) -> None:
         while self._answered:
