@@ -16,8 +16,8 @@ from .problem import Problem
 from .queue_entry import QueueEntry
 from .replay import Replay
 from .rollup import Rollup, Tally
+from .signing_key import SigningKey
 from .webhook import Webhook
-from .webhook_secret import SigningKey
 
 __all__ = [
     "Announcement",

@@ -36,8 +36,9 @@ from .disclosure import UNREACHABLE_MESSAGES
 from .fields import CompactJSONField, IdField, OwnerField, PartialIndex
 from .limits import MAX_IN_FLIGHT, MAX_RATE, MIN_RATE, check_event_types
 from .own_headers import OwnHeaders
+from .signing_key import SigningKey
 from .status import MAX_REASON_LENGTH, DeliveryKind, StatusRules
-from .webhook_secret import SigningKey, SigningSecret
+from .webhook_secret import SigningSecret
 from .webhook_settings import MAX_DESCRIPTION_LENGTH, MAX_POLICY_NAME_LENGTH, WEBHOOK_SETTINGS
 
 MAX_URL_IN_REASON = 100

@@ -22,7 +22,7 @@ from ..models import Delivery, DeliveryAttempt, Webhook
 from ..models.disclosure import UNREACHABLE
 from ..models.fields import translated
 from ..models.hold import SILENT, Hold, HoldReason, holds_of
-from ..models.webhook_secret import KeyState
+from ..models.signing_key import KeyState
 from ..replays.missed import delivered_instead
 
 MAX_REASON = 80
