@@ -92,9 +92,11 @@ class Queue:
             self._sql.release(ids, self.worker, number, claimed_at, due_at)
 
     def release_unacknowledged(self, claimed_at: datetime) -> None:
-        """Release the claims of a failed look that were committed nevertheless.
+        """Release the claims of a failed look whose commit was not acknowledged, but took place.
 
-        Only this worker knows that nothing was sent for them. If it ends before, the attempts count.
+        The schedule asks for them at once and again after 5 s, because a server may commit late. Only this worker knows
+        that nothing was sent for them, so they return as they were. If it ends before, they are lost claims, and the
+        attempts count.
         """
         entries = QueueEntry.objects.using(self._using).filter(worker=self.worker, claimed_at=claimed_at)
         rows = entries.order_by().values_list("pk", "attempt", "webhook")

@@ -13,7 +13,8 @@ the other.
   heartbeat, ``take`` yields nothing, because other workers may have ended its claims. In return, it ends those of the
   dead.
 - *The end.* A stopping worker returns what is not sent, waits for the results in flight within limits, and wakes others
-  for the deliveries that it has made due.
+  for the deliveries that it has made due. A worker until idle ends once nothing is in flight, every result is recorded
+  and told to the schedule, and the last look has found nothing that is due.
 """
 
 from __future__ import annotations
