@@ -122,10 +122,9 @@ class WebhookSections(WebhookActions):
             is_staff=manages_all(request),
         )
         card = card_of(webhook, judged, reader)
-        facts = [*card["facts"], *(fact for fact in self._facts(request, webhook) if fact.value)]
-        if card["shows_status_since"]:
-            since = webhook.status_changed_at if manages_all(request) else webhook.shown_status_changed_at
-            facts.insert(0, Fact(_("Status since"), since and moment(since)))
+        since = webhook.status_changed_at if manages_all(request) else webhook.shown_status_changed_at
+        began = Fact(_("Status since"), since and card["shows_status_since"] and moment(since))
+        facts = [fact for fact in (began, *card["facts"], *self._facts(request, webhook)) if fact.value]
         return {**card, "facts": facts, "remedies": [*self._remedies(request, webhook, card)]}
 
     def _remedies(self, request: HttpRequest, webhook: Webhook, card: Context) -> Iterator[Button]:
