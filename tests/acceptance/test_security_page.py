@@ -1,4 +1,4 @@
-"""SECURITY.md mentions only existing links and settings."""
+"""SECURITY.md mentions only existing links and settings, and this version."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from webhooks_app import __version__
 from webhooks_app.conf import setting_types
 
 ROOT = Path(__file__).parents[2]
@@ -47,3 +48,9 @@ def test_the_page_has_its_parts(part: str) -> None:
 
 def test_the_readme_links_to_the_page() -> None:
     assert "(SECURITY.md)" in (ROOT / "README.md").read_text()
+
+
+def test_this_version_gets_security_fixes() -> None:
+    supported = re.findall(r"^\| ([\d.]+), the latest minor version \| yes \|$", PAGE, re.MULTILINE)
+
+    assert supported == [__version__.rpartition(".")[0]]

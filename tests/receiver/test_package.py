@@ -71,7 +71,9 @@ def test_the_two_distributions_belong_together() -> None:
 VERIFY = """
 import json, sys
 from datetime import datetime, timezone
+from typing import get_type_hints
 from urllib.request import Request, urlopen
+import webhooks_receiver
 from webhooks_receiver import WebhookVerificationError, signed_request, verify
 from webhooks_receiver.local import LocalReceiver
 
@@ -92,6 +94,12 @@ with LocalReceiver(secrets=["a secret"]) as receiver:
     assert urlopen(Request(receiver.url, body, headers)).status == 200
     (event,) = receiver.events()
     assert event.is_verified, event
+for name in webhooks_receiver.__all__:  # FastAPI reads the types of each function that it calls
+    public = getattr(webhooks_receiver, name)
+    functions = [each for each in vars(public).values() if hasattr(each, "__code__")] if callable(public) else []
+    for typed in (public, *functions) if callable(public) else ():
+        get_type_hints(typed)
+get_type_hints(LocalReceiver.__init__)
 assert not {"django", "cryptography", "webhooks_app"} & sys.modules.keys()
 """
 

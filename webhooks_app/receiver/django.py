@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, Union
 
 from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest, HttpResponse, JsonResponse
@@ -28,8 +28,8 @@ class WebhookView(View):
     """
 
     http_method_names = ("post",)
-    secret: str | Sequence[str] = ()
-    tolerance: timedelta | float | None = DEFAULT_TOLERANCE
+    secret: Union[str, Sequence[str]] = ()
+    tolerance: Union[timedelta, float, None] = DEFAULT_TOLERANCE
     max_body_bytes = MAX_BODY_BYTES
 
     def handle(self, event: ReceivedEvent) -> object:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, Union
 
 from flask import request
 
@@ -18,9 +18,9 @@ logger = logging.getLogger(__name__)
 
 def webhook_view(
     handle: Callable[[ReceivedEvent], object],
-    secret: str | Sequence[str],
+    secret: Union[str, Sequence[str]],
     *,
-    tolerance: timedelta | float | None = DEFAULT_TOLERANCE,
+    tolerance: Union[timedelta, float, None] = DEFAULT_TOLERANCE,
     max_body_bytes: int = MAX_BODY_BYTES,
 ) -> Callable[[], Any]:
     """Return a view for POST that calls ``handle`` with each event.

@@ -15,7 +15,7 @@ from datetime import datetime, timezone
 from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
-from typing import Any
+from typing import Any, Optional
 
 from .schemes import WebhookVerificationError
 from .verification import MAX_BODY_BYTES, RETRY_NOTICE_TYPE, VERIFICATION_TYPE, verify
@@ -104,7 +104,7 @@ class LocalReceiver:
         host: str = "127.0.0.1",
         port: int = 0,
         secrets: Sequence[str] = (),
-        answers: Answers | None = None,
+        answers: Optional[Answers] = None,
         on_received: Callable[[Received], object] = lambda received: None,
     ) -> None:
         self.secrets = tuple(secrets)
@@ -137,7 +137,7 @@ class LocalReceiver:
         with self._changed:
             return list(self._received)
 
-    def events(self, event_type: str | None = None) -> list[Received]:
+    def events(self, event_type: Optional[str] = None) -> list[Received]:
         """Return the genuine requests so far, without handshakes, of one type or of all."""
         return [
             received

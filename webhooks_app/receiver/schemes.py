@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from itertools import islice
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Optional, Union
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -135,7 +135,7 @@ def checked_timestamp(headers: Mapping[str, str], name: str) -> str:
     return timestamp
 
 
-def hmac_sha256(key: str | bytes, signed: bytes) -> bytes:
+def hmac_sha256(key: Union[str, bytes], signed: bytes) -> bytes:
     """Return HMAC-SHA256 (RFC 2104).
 
     Unlike ``hmac.digest``, it does not process the key again for every message, nor release the global interpreter
@@ -150,7 +150,7 @@ def hmac_sha256(key: str | bytes, signed: bytes) -> bytes:
 
 
 @lru_cache(maxsize=4096)
-def _keyed(key: str | bytes) -> tuple[Any, Any]:
+def _keyed(key: Union[str, bytes]) -> tuple[Any, Any]:
     """Return the states of the inner and the outer hash after the key."""
     text = key.encode() if isinstance(key, str) else key
     block = (sha256(text).digest() if len(text) > HMAC_BLOCK_BYTES else text).ljust(HMAC_BLOCK_BYTES, b"\0")
@@ -220,7 +220,7 @@ class NativeSignature(BaseSignature):
         return not key.startswith("whpk_")
 
 
-def sign(secret: str, timestamp: int | str, body: bytes) -> str:
+def sign(secret: str, timestamp: Union[int, str], body: bytes) -> str:
     """Return ``sha256=<hex>`` for a body sent at a Unix time in seconds."""
     return f"sha256={hmac_sha256(secret, f'{timestamp}.'.encode() + body).hex()}"
 
@@ -360,7 +360,7 @@ class StandardEd25519Signature(_StandardSignature):
         return True
 
 
-def _signed_bytes(message_id: str, timestamp: int | str, body: bytes) -> bytes:
+def _signed_bytes(message_id: str, timestamp: Union[int, str], body: bytes) -> bytes:
     return f"{message_id}.{timestamp}.".encode(errors="replace") + body
 
 
@@ -390,13 +390,13 @@ def _private_key(key: str) -> Ed25519PrivateKey:
     return Ed25519PrivateKey.from_private_bytes(_key_bytes(key, PRIVATE_PREFIX) or b"")
 
 
-def _key_bytes(key: str, prefix: str) -> bytes | None:
+def _key_bytes(key: str, prefix: str) -> Optional[bytes]:
     """Return the 32 bytes of an Ed25519 key; None for any other text."""
     found = _decoded(key.removeprefix(prefix)) if key.startswith(prefix) else None
     return found if found is not None and len(found) == ED25519_BYTES else None
 
 
-def _decoded(text: str) -> bytes | None:
+def _decoded(text: str) -> Optional[bytes]:
     """Return the bytes of a string in padded standard base64; None for any other string or another spelling."""
     try:
         found = base64.b64decode(text, validate=True)

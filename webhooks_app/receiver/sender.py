@@ -8,7 +8,7 @@ import secrets
 import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Optional, Union
 
 from .schemes import BaseSignature, Message, NativeSignature
 from .verification import VERIFICATION_TYPE
@@ -22,11 +22,11 @@ class SignedRequest(NamedTuple):
 def signed_request(
     event_type: str,
     data: Mapping[str, Any],
-    secret: str | Sequence[str],
+    secret: Union[str, Sequence[str]],
     *,
     event_id: str = "",
-    timestamp: int | None = None,
-    scheme: BaseSignature | None = None,
+    timestamp: Optional[int] = None,
+    scheme: Optional[BaseSignature] = None,
 ) -> SignedRequest:
     """Return an event as a service sends it, or with the type ``webhook.verification`` a handshake.
 
@@ -55,7 +55,7 @@ class WebhookSender:
     method ``post`` that takes ``data`` or ``content`` and ``headers``.
     """
 
-    def __init__(self, secret: str | Sequence[str], *, scheme: BaseSignature | None = None) -> None:
+    def __init__(self, secret: Union[str, Sequence[str]], *, scheme: Optional[BaseSignature] = None) -> None:
         self.secret = secret
         self.scheme = scheme
 
@@ -67,7 +67,7 @@ class WebhookSender:
         data: Mapping[str, Any],
         *,
         event_id: str = "",
-        timestamp: int | None = None,
+        timestamp: Optional[int] = None,
     ) -> Any:
         """Send an event to a path, and return the client's response. The arguments are those of ``signed_request``."""
         body, headers = signed_request(

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
+from typing import Union
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
@@ -21,9 +22,9 @@ logger = logging.getLogger(__name__)
 
 def webhook_endpoint(
     handle: Callable[[ReceivedEvent], object],
-    secret: str | Sequence[str],
+    secret: Union[str, Sequence[str]],
     *,
-    tolerance: timedelta | float | None = DEFAULT_TOLERANCE,
+    tolerance: Union[timedelta, float, None] = DEFAULT_TOLERANCE,
     max_body_bytes: int = MAX_BODY_BYTES,
 ) -> Callable[[Request], Awaitable[JSONResponse]]:
     """Return an endpoint for POST that calls ``handle``, synchronous or asynchronous, with each event.

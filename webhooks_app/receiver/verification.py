@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from typing import Any, NamedTuple, NoReturn, Protocol
+from typing import Any, NamedTuple, NoReturn, Optional, Protocol, Union
 
 from .schemes import EVENT_HEADER, SCHEMES, STANDARD_ID_HEADER, BaseSignature, NativeSignature, WebhookVerificationError
 
@@ -36,9 +36,9 @@ class HeaderPairs(Protocol):
 class ReceivedEvent:
     """A genuine message of the service. ``id`` and ``created`` are None in the verification message only."""
 
-    id: str | None
+    id: Optional[str]
     type: str
-    created: datetime | None
+    created: Optional[datetime]
     data: dict[str, Any]
 
     @property
@@ -57,10 +57,10 @@ def require_synchronous(handle: object) -> None:
 def verify(
     body: bytes,
     headers: HeaderPairs,
-    secret: str | Sequence[str],
+    secret: Union[str, Sequence[str]],
     *,
-    tolerance: timedelta | float | None = DEFAULT_TOLERANCE,
-    now: datetime | None = None,
+    tolerance: Union[timedelta, float, None] = DEFAULT_TOLERANCE,
+    now: Optional[datetime] = None,
     schemes: Sequence[BaseSignature] = SCHEMES,
 ) -> ReceivedEvent:
     """Return the event of a received request after checking its signature, age and form.
@@ -101,16 +101,16 @@ class Reception(NamedTuple):
 
     status: int
     answer: dict[str, str]
-    event: ReceivedEvent | None = None
+    event: Optional[ReceivedEvent] = None
     """The event to handle before the answer is sent; None for a handshake and for a refused request."""
 
 
 def receive(
     body: bytes,
     headers: HeaderPairs,
-    secret: str | Sequence[str],
+    secret: Union[str, Sequence[str]],
     *,
-    tolerance: timedelta | float | None = DEFAULT_TOLERANCE,
+    tolerance: Union[timedelta, float, None] = DEFAULT_TOLERANCE,
     max_body_bytes: int = MAX_BODY_BYTES,
 ) -> Reception:
     """Return the answer to a request, for views. They need not read more than ``max_body_bytes`` and one byte.
@@ -128,7 +128,7 @@ def receive(
     return Reception(200, {"status": "received"}, event)
 
 
-def _secrets(secret: str | Sequence[str]) -> tuple[str, ...]:
+def _secrets(secret: Union[str, Sequence[str]]) -> tuple[str, ...]:
     secrets = (secret,) if isinstance(secret, str) else tuple(secret)
     if not (secrets and all(secrets)):
         raise ValueError("The secret is empty; pass the webhook's secret, or several while you rotate it.")
@@ -174,7 +174,7 @@ def _verified(
     body: bytes, headers: Mapping[str, str], keys: Sequence[str], schemes: Sequence[BaseSignature]
 ) -> tuple[BaseSignature, int]:
     """Return the first scheme that verifies the request, and the signed timestamp."""
-    problem: WebhookVerificationError | None = None
+    problem: Optional[WebhookVerificationError] = None
     present = [scheme for scheme in schemes if headers.get(scheme.signature_header)]
     for scheme in present or [NATIVE]:
         try:
@@ -185,7 +185,7 @@ def _verified(
     raise problem
 
 
-def _check_age(timestamp: int, tolerance: timedelta | float | None, now: datetime | None) -> None:
+def _check_age(timestamp: int, tolerance: Union[timedelta, float, None], now: Optional[datetime]) -> None:
     if tolerance is None:
         return
     seconds = tolerance.total_seconds() if isinstance(tolerance, timedelta) else tolerance
