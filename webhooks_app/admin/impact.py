@@ -22,7 +22,7 @@ from ..maintenance.rollups.reading import Window
 from ..models import DeliveryAttempt, Problem, Webhook
 from ..models.problem import UNATTEMPTED, Cause
 from ..owners import owners
-from ..pages.charts import TITLES
+from ..pages.charts import windows
 from ..pages.filters import ANSWER, IntervalForm
 from ..pages.lists import PLATFORM
 from ..replays.missed import missed_events
@@ -97,7 +97,7 @@ class ImpactPage(OwnedAdmin):
             title=gettext("Impact"),
             form=form,
             window=period.window.value if period.window else "",
-            windows=[(each.value, TITLES[each], each is period.window) for each in PERIOD_NAMES],
+            windows=windows(period.window, PERIOD_NAMES),
             kept_query="".join(f"&{name}={value}" for name, value in (wanted or {}).items()),
             causes=by_cause,
             hits=by_account,

@@ -31,7 +31,7 @@ from ..models.health import Thresholds
 from ..models.rollup import EVERY_WEBHOOK, id_of_account
 from ..models.standing import Standing
 from ..pages import charts
-from ..pages.charts import TITLES, window_of, windows
+from ..pages.charts import TITLES, window_of
 from ..pages.display import grouped, in_time, percent
 from ..pages.overview import PastChange, happenings, tiles, webhook_rows
 from ..pages.verdict import Verdict, attention_in, verdict_of
@@ -208,7 +208,6 @@ def shown_overview(request: HttpRequest) -> dict[str, Any]:
     return {
         "overview": overview,
         "verdict_url": _url_of(overview.verdict, request, site),
-        "windows": windows(window),
         "tiles": tiles(
             overview.series,
             waiting=(_("Waiting"), f"> {waiting}" if overview.backlog.is_more else waiting),

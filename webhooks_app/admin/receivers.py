@@ -27,7 +27,7 @@ from ..maintenance.rollups.recent import QUEUED, SPANS
 from ..models import MaintenanceJob, QueueEntry, Webhook, WebhookHealth
 from ..models.fields import translated
 from ..models.standing import Health, Standing, healths_of
-from ..pages.charts import TITLES
+from ..pages.charts import windows
 from ..pages.display import moment, percent
 from ..pages.filters import IntervalForm
 from ..pages.health import failing_for
@@ -206,7 +206,7 @@ class ReceiversPage(ExportingAdmin, PageAdmin):
             "form": query.form,
             "hidden": [(name, query.values[name]) for name in ("window", "sort") if name == "sort" or period.window],
             "is_filtered": bool(query.form.changed_data),
-            "windows": [(each.value, TITLES[each], each is period.window) for each in SPANS],
+            "windows": windows(period.window, SPANS),
             "counted": None if period.window else tuple(map(moment, period.counted)),
             "kept_query": "&" + query.changed(window=None, skip=None, **first_page, **dict.fromkeys(INTERVAL)),
             "headings": list(query.headings()),

@@ -21,7 +21,7 @@ from ..models.status import REQUESTED
 from ..owners import event_types_for
 from ..pages import charts
 from ..pages.actions import WEBHOOK, Button
-from ..pages.charts import window_of, windows
+from ..pages.charts import window_of
 from ..pages.display import delivery_rows, moment
 from ..pages.form_fields import NewSecretForm
 from ..pages.forms import WebhookOptions
@@ -191,7 +191,7 @@ class WebhookSections(WebhookActions):
             return {}
         window = window_of(request)
         listed = partial(self.deliveries_url, webhook_id=webhook.pk)
-        return {"windows": windows(window), **charts.shown(reading.series(window, [webhook.pk]), window, listed)}
+        return charts.shown(reading.series(window, [webhook.pk]), window, listed)
 
     def _subscribed(self, name: str) -> Subscribed:
         if name not in registry:

@@ -138,19 +138,20 @@ def window_of(request: HttpRequest) -> Window:
     return {window.value: window for window in Window}.get(request.GET.get("window"), Window.DAY)
 
 
-def windows(current: Window) -> list[tuple[str, Any, bool]]:
+def windows(current: Window | None, among: Iterable[Window] = TITLES) -> list[tuple[str, Any, bool]]:
     """Return a choice for each window: value, title, and True for the current one."""
-    return [(each.value, title, each is current) for each, title in TITLES.items()]
+    return [(each.value, TITLES[each], each is current) for each in among]
 
 
 def shown(series: Series, window: Window, url: ListUrl) -> dict[str, Any]:
-    """Return the context of ``parts/charts.html``; empty if nothing was delivered."""
+    """Return the context of ``parts/windows.html`` and ``parts/charts.html``: no chart if nothing was delivered."""
     if not series.total.attempts:
-        return {}
+        return {"windows": windows(window)}
     measured = percentiles(series)
     outcomes_frame, shapes = outcomes(series, window)
     times_frame, lines = response_times(series, window, measured)
     return {
+        "windows": windows(window),
         "outcomes_frame": outcomes_frame,
         "shapes": shapes,
         "bars": list(_bars(series, outcomes_frame, url)),

@@ -257,6 +257,10 @@ class AccountPage(SafePage):
     def delivery_url(self, pk: str) -> str:
         return self.url("delivery", pk)
 
+    def deliveries_url(self, **query: str) -> str:
+        """Return the URL of the list of deliveries, filtered by the query."""
+        return reverse("webhooks_portal:deliveries", args=(self.account.key,), query=query)
+
     def find(self, rows: QuerySet[Any], pk: str) -> Any:
         """Return the account's row with this identifier, or answer 404."""
         return get_object_or_404(rows.owned_by(self.owner).for_owner(), pk=pk)  # type: ignore[attr-defined]

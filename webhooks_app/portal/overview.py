@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from django.http import HttpResponse, HttpResponseRedirect
-from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
@@ -68,7 +67,7 @@ class OverviewPage(AccountPage):
             number=attention.number,
             first_visit=self._first_visit(attention.number, newest, day.total),
             is_whole=attention.is_whole,
-            tiles=tiles(day, waiting=(_("Retrying"), retries), url=self._listed),
+            tiles=tiles(day, waiting=(_("Retrying"), retries), url=self.deliveries_url),
             is_expected=retries != "0",
             gravest=self._gravest(webhooks.get(listed[0])) if attention.webhooks else None,
             attention=len(attention.webhooks),
@@ -79,8 +78,7 @@ class OverviewPage(AccountPage):
             ),
             span=charts.TITLES[Window.DAY],
             happenings=happenings(AuditEntry.objects.owned_by(self.owner).for_owner(), webhooks, url=self._url_of),
-            windows=charts.windows(window),
-            **charts.shown(series, window, self._listed),
+            **charts.shown(series, window, self.deliveries_url),
             mails=MailPreference.Mails(MailPreference.objects.of(self.owner)).label,
             **kwargs,
         )
@@ -96,7 +94,3 @@ class OverviewPage(AccountPage):
 
     def _url_of(self, pk: str) -> str:
         return self.url({"wh": "webhook", "dlv": "delivery", "rpl": "replay"}[pk.partition("_")[0]], pk)
-
-    def _listed(self, **filters: str) -> str:
-        """Return the URL of the list of deliveries with these filters of the charts."""
-        return reverse("webhooks_portal:deliveries", args=[self.account.key], query=filters)

@@ -74,7 +74,7 @@ class ReplayPage(AccountPage):
         answer = last_answer(replay.deliveries.for_owner(), progress["latest"].answered, url=self.delivery_url)
         return super().get_context_data(
             subject=replay.webhook.url,
-            deliveries_url=f"{self.url('deliveries')}?replay_id={replay.pk}",
+            deliveries_url=self.deliveries_url(replay_id=replay.pk),
             **progress,
             **answer,
             steps=list(buttons_of(self, REPLAY, replay, lambda name: self.url("replay-step", replay.pk, name))),

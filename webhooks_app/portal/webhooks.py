@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
-from urllib.parse import urlencode
 
 from django import forms
 from django.contrib import messages
@@ -185,7 +184,7 @@ def card(page: AccountPage, webhook: Webhook, tab: str) -> dict[str, Any]:
     reader = Reader(
         deliveries=deliveries,
         url=page.delivery_url,
-        listed=partial(_list_url, page),
+        listed=page.deliveries_url,
         name_of=lambda entry: entry.name_for(page.actor.account),
     )
     shown = card_of(webhook, judged, reader)
@@ -193,7 +192,7 @@ def card(page: AccountPage, webhook: Webhook, tab: str) -> dict[str, Any]:
     facts = [Fact(_("Status since"), moment(since))] if since else []
     urls = {
         "overview": (_("Overview"), page.url("webhook", webhook.pk)),
-        "deliveries": (_("Deliveries"), _list_url(page, webhook_id=webhook.pk)),
+        "deliveries": (_("Deliveries"), page.deliveries_url(webhook_id=webhook.pk)),
         "settings": (_("Settings"), page.url("webhook-settings", webhook.pk)),
         "code": (_("Code"), page.url("webhook-code", webhook.pk)),
     }
@@ -207,10 +206,6 @@ def card(page: AccountPage, webhook: Webhook, tab: str) -> dict[str, Any]:
         **shown,
         "facts": [*facts, *shown["facts"]],
     }
-
-
-def _list_url(page: AccountPage, **filters: str) -> str:
-    return f"{page.url('deliveries')}?{urlencode(filters)}"
 
 
 class WebhookTab(OfWebhook):
@@ -243,8 +238,7 @@ class WebhookPage(WebhookTab):
             recent=recent,
             day=day,
             day_p95=day.response_times.percentile(0.95),
-            windows=charts.windows(window),
-            **charts.shown(series, window, partial(_list_url, self, webhook_id=webhook.pk)),
+            **charts.shown(series, window, partial(self.deliveries_url, webhook_id=webhook.pk)),
             is_expected=any(row.delivery.state == Delivery.State.PENDING for row in recent),
             replays=Replay.objects.filter(webhook=webhook).order_by("-pk")[:5],
             handshake=latest_handshake(shown_deliveries(webhook), url=self.delivery_url),

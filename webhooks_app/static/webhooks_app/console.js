@@ -174,7 +174,7 @@ function keepLog(log) {
     } else if (pane.dataset.shown !== opened) {
       pane.replaceChildren(heading, part);
       pane.scrollTop = 0;
-      offerCopies(pane);
+      addCopyButtons(pane);
     }
     pane.dataset.shown = opened;
     pane.querySelectorAll(".webhooks-refresh").forEach((refresh) => { refresh.hidden = true; });
@@ -285,7 +285,7 @@ function replaceContent(part, html) {
   part.querySelectorAll(".webhooks-scroll").forEach((each, index) => {
     each.scrollLeft = scrolled[index] ?? 0;
   });
-  offerCopies(part);
+  addCopyButtons(part);
 }
 
 // "in 12 s" counts down to its time.
@@ -299,7 +299,7 @@ function countDown() {
 }
 
 // Copy buttons are hidden until this script enables them.
-function offerCopies(root) {
+function addCopyButtons(root) {
   for (const button of root.querySelectorAll("[data-copy]")) {
     if (!navigator.clipboard) {
       continue;
@@ -315,7 +315,7 @@ function offerCopies(root) {
 }
 
 // A check box for each group of event types: checked if all are, indeterminate if some are.
-function offerWholeGroup(group) {
+function addGroupSwitch(group) {
   const boxes = [...group.querySelectorAll("input[type=checkbox]")];
   const whole = document.createElement("input");
   const label = document.createElement("label");
@@ -514,9 +514,9 @@ document.addEventListener("DOMContentLoaded", () => {
   document.querySelectorAll("[data-live-page]").forEach(keepPageLive);
   document.querySelectorAll("[data-log]").forEach(keepLog);
   window.setInterval(countDown, 1000);
-  document.querySelectorAll("[data-group]").forEach(offerWholeGroup);
+  document.querySelectorAll("[data-group]").forEach(addGroupSwitch);
   document.querySelectorAll("[data-owners]").forEach(suggestOwners);
   document.querySelectorAll("[data-check]").forEach(checkAtOnce);
   document.querySelectorAll("[data-examples]").forEach(showExamples);
-  offerCopies(document);
+  addCopyButtons(document);
 });
