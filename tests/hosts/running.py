@@ -59,7 +59,6 @@ class Project:
             **{name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ},
             "PYTHONPATH": os.pathsep.join(map(str, host.path)),
             "DJANGO_SETTINGS_MODULE": "settings",
-            "PYTHONDONTWRITEBYTECODE": "1",
             "PYTHONUNBUFFERED": "1",
             "HOST_STATE": str(directory),
             **{f"HOST_{name.upper()}": url for name, url in servers.items()},
