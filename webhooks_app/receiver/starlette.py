@@ -35,16 +35,14 @@ def webhook_endpoint(
 
     async def receive_webhook(request: Request) -> JSONResponse:
         body = await _read(request, max_body_bytes + 1)
-        status, answer, event = receive(
-            body, request.headers, secret, tolerance=tolerance, max_body_bytes=max_body_bytes
-        )
+        code, answer, event = receive(body, request.headers, secret, tolerance=tolerance, max_body_bytes=max_body_bytes)
         if event is not None:
             result = handle(event) if inspect.iscoroutinefunction(handle) else await run_in_threadpool(handle, event)
             if inspect.isawaitable(result):
                 await result
-        elif status != 200:
+        elif code != 200:
             logger.warning("Refused a request to %r: %s", request.url.path, answer["error"])
-        return JSONResponse(answer, status)
+        return JSONResponse(answer, code)
 
     return receive_webhook
 
