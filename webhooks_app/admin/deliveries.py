@@ -114,7 +114,8 @@ class DeliveryAdmin(ReadOnlyAdmin, LivePage, ExportingAdmin):
         shown = attempts_of(item, shows_body=shows_body, url=self.delivery_url)
         reason = why_cancelled(item) or shown["waiting_for"]
         later = Delivery.objects.filter(redelivery_of=item.pk).order_by("-pk").values_list("pk", flat=True)
-        state = coloured(item.state, state_and_result(item))
+        last = shown["attempts"][-1].attempt if shown["attempts"] else None
+        state = coloured(item.state, state_and_result(item, last))
         return {
             **shown,
             "standing": format_html("{}{}{}", state, ". " if reason else "", reason),
@@ -160,18 +161,19 @@ class DeliveryAdmin(ReadOnlyAdmin, LivePage, ExportingAdmin):
     def state_and_answer(self, delivery: Delivery) -> SafeString:
         """Return the state with the status code and the duration of the last attempt."""
         attempt: DeliveryAttempt | None = getattr(delivery, "last_attempt", None)
-        parts = []
-        if attempt is not None and attempt.response_status is not None:
+        words, parts = state_and_result(delivery, attempt), []
+        is_in_words = attempt is not None and attempt.result == DeliveryAttempt.Result.HTTP_STATUS
+        if attempt is not None and attempt.response_status is not None and not is_in_words:
             parts.append(str(attempt.response_status))
         if attempt is not None and attempt.duration_ms is not None:
             parts.append(f"{grouped(attempt.duration_ms)}\N{NO-BREAK SPACE}ms")
         if delivery.attempt_count > 1:
             parts.append(gettext("%(number)d attempts") % {"number": delivery.attempt_count})
         answer = " · ".join(parts)
-        state = coloured(delivery.state, state_and_result(delivery))
+        state = coloured(delivery.state, words)
         if instead := delivered_later(getattr(delivery, "delivered_instead", None), url=self.delivery_url):
             text = '<span class="webhooks-open">{} · {}</span>'
-            state = format_html(text, state_and_result(delivery), instead)
+            state = format_html(text, words, instead)
         return format_html('{}<span class="webhooks-quiet">{}</span>', state, answer) if answer else state
 
     @admin.display(description=_("next attempt"))

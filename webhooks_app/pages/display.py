@@ -160,12 +160,13 @@ def in_time(span: timedelta) -> str:
     return f"{number_format(tenths, 0 if tenths == round(tenths) else 1)} s"
 
 
-def state_and_result(delivery: Delivery) -> str:
+def state_and_result(delivery: Delivery, last: DeliveryAttempt | None = None) -> str:
     """Return the state of a delivery, with the result of its last attempt if that differs."""
     state = str(delivery.get_state_display())
     if not delivery.last_result or delivery.last_result == DeliveryAttempt.Result.SUCCEEDED:
         return state
-    return f"{state}: {result_in_words(delivery.last_result)}"
+    is_last = last is not None and last.result == delivery.last_result
+    return f"{state}: {attempt_in_words(last) if last and is_last else result_in_words(delivery.last_result)}"
 
 
 TONES = {
@@ -185,6 +186,17 @@ def coloured(state: str, text: Any) -> SafeString:
 def result_in_words(result: str) -> str:
     labels = {**dict(DeliveryAttempt.Result.choices), UNREACHABLE: gettext("URL not reached")}
     return str(labels.get(result, result))
+
+
+def cause_in_words(cause: str) -> str:
+    """Return the commonest cause of failed requests: a status or the result of an attempt."""
+    return gettext("status %(status)s") % {"status": cause} if cause.isdecimal() else result_in_words(cause)
+
+
+def attempt_in_words(attempt: DeliveryAttempt) -> str:
+    """Return the result of an attempt, with the number of a status that confirms no receipt."""
+    is_told_by_status = attempt.result == DeliveryAttempt.Result.HTTP_STATUS and attempt.response_status
+    return cause_in_words(str(attempt.response_status) if is_told_by_status else attempt.result)
 
 
 def next_try(delivery: Delivery, hold: Hold | None, *, now: datetime, url: DeliveryUrl) -> SafeString | str:
@@ -271,7 +283,7 @@ def delivery_rows(deliveries: Iterable[Delivery], *, url: DeliveryUrl) -> list[D
             delivery,
             url(delivery.pk),
             (last.get(delivery.pk) or delivery.webhook).url,
-            state_and_result(delivery),
+            state_and_result(delivery, last.get(delivery.pk)),
             next_try(delivery, hold, now=now, url=url),
             delivered_later(successes.get(delivery.pk), url=url),
             _answer(delivery, last.get(delivery.pk)),

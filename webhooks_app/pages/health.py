@@ -16,7 +16,7 @@ from ..models import AuditEntry, Delivery, DeliveryAttempt, Webhook, WebhookHeal
 from ..models.audit import Action
 from ..models.health import Thresholds
 from ..models.standing import Health, Standing
-from .display import in_time, moment, result_in_words
+from .display import cause_in_words, in_time, moment
 from .outlook import disables_at, recovery_in_words, what_waits, when_disabled
 
 NO_TIME = timedelta(0)
@@ -133,11 +133,6 @@ def _facts(webhook: Webhook, judged: Health) -> Iterator[SafeString | str]:
         yield gettext("Events are sent to it once its URL has returned a challenge.")
     elif judged.standing is Standing.UNUSED:
         yield gettext("Nothing has been sent to it yet, except tests and verifications.")
-
-
-def cause_in_words(cause: str) -> str:
-    """Return the commonest cause of failed requests: a status or the result of an attempt."""
-    return gettext("status %(status)s") % {"status": cause} if cause.isdecimal() else result_in_words(cause)
 
 
 def _why_failing(health: WebhookHealth, judged: Health) -> SafeString | str:

@@ -20,8 +20,8 @@ from ..models.disclosure import UNREACHABLE, masks
 from ..models.fields import translated
 from ..models.standing import Health, Standing, healths_of
 from . import charts
-from .display import NO_VALUE, distance, grouped, moment, percent, result_in_words
-from .health import cause_in_words, disabled_in, in_short, last_at
+from .display import NO_VALUE, cause_in_words, distance, grouped, moment, percent, result_in_words
+from .health import disabled_in, in_short, last_at
 
 MAX_SHOWN_NAME = 48
 MAX_ENTRIES = 50

@@ -20,7 +20,7 @@ from ..models import Delivery, DeliveryAttempt, Event
 from ..models.delivery import DeliveryQuerySet
 from ..models.hold import SILENT, Hold, HoldReason, holds_of
 from ..protocol.ids import first_id_at, time_of
-from .display import LISTED, NO_VALUE, TONES, DeliveryUrl, attempts_with, grouped, result_in_words
+from .display import LISTED, NO_VALUE, TONES, DeliveryUrl, attempt_in_words, attempts_with, grouped
 from .explanation import ended_at, why_cancelled
 from .recipients import BEST_FIRST, Recipients
 from .timeline_chart import Timeline, TimelineStep, after, lane_of, positions, ticks
@@ -174,8 +174,8 @@ def _of_delivery(
 
 
 def _of_attempt(attempt: DeliveryAttempt, *, url: str, sent_to: str) -> TimelineStep:
-    facts = [result_in_words(attempt.result)]
-    if attempt.response_status:
+    facts = [attempt_in_words(attempt)]
+    if attempt.response_status and attempt.result != DeliveryAttempt.Result.HTTP_STATUS:
         facts.append(str(attempt.response_status))
     if attempt.duration_ms is not None:
         facts.append(f"{grouped(attempt.duration_ms)}\N{NO-BREAK SPACE}ms")

@@ -15,7 +15,7 @@ from ..conf import settings
 from ..models import Delivery, DeliveryAttempt
 from ..models.disclosure import UNREACHABLE
 from ..models.hold import holds_of
-from .display import DeliveryUrl, in_time, pretty_json, result_in_words
+from .display import DeliveryUrl, attempt_in_words, in_time, pretty_json
 from .explanation import ended_at, hold_in_words, what_followed, why
 
 STAGE_NAMES = {
@@ -74,7 +74,7 @@ class ShownAttempt:
 
     @property
     def result(self) -> str:
-        return result_in_words(self.attempt.result)
+        return attempt_in_words(self.attempt)
 
     @property
     def is_hidden(self) -> bool:
