@@ -47,12 +47,85 @@ def test_an_unknown_webhook_has_one_request_until_its_first_result(worker):
     assert len(worker.begin("new")) == CAP
 
 
-def test_an_unknown_hanging_webhook_gets_no_second_request(worker, clock):
+@pytest.mark.parametrize("is_fast", [None, False, True])
+def test_a_hanging_webhook_gets_one_request_every_two_seconds(worker, clock, is_fast):
+    worker.know("other", owner="bob", is_fast=True)
+    worker.begin("other", 1)
+    worker.know("hanging", is_fast=is_fast)
+    worker.begin("hanging", 1)
+    worker.slots.refresh([("hanging", None)])
+
+    begun = []
+    for _ in range(6):
+        clock.advance(1)
+        begun.append(len(worker.begin("hanging")))
+
+    assert begun == [0, 1, 0, 1, 0, 1]
+
+
+def test_a_look_is_due_when_a_hanging_webhook_gets_its_next_request(worker, clock):
     worker.know("hanging")
     worker.begin("hanging")
-    clock.advance(20)
+    clock.advance(1.5)
 
-    assert worker.begin("hanging") == []
+    with_room, again_at = worker.slots.with_room(["hanging"], clock.monotonic())
+
+    assert with_room == []
+    assert 0 < again_at - clock.monotonic() <= 0.5
+
+
+def test_a_hanging_webhook_gets_no_further_request_while_less_than_half_is_free(clock):
+    worker = FakeWorker(clock, window=64)
+    for number in range(33):
+        worker.know(f"hanging-{number}", owner=number)
+        worker.begin(f"hanging-{number}")
+    clock.advance(2)
+
+    assert worker.begin("hanging-0") == []
+    assert worker.slots.with_room(["hanging-0"], clock.monotonic()) == ([], None)
+
+
+def test_the_hanging_webhook_that_waits_longest_gets_the_next_request(clock):
+    worker = FakeWorker(clock, window=16)
+    names = [f"hanging-{number}" for number in range(8)]
+    for name in reversed(names):
+        worker.know(name, owner=name)
+        worker.begin(name)
+        clock.advance(0.01)
+    clock.advance(2)
+
+    asks = worker.slots.asks(names, 16, clock.monotonic())
+
+    assert [ask.webhook_id for ask in asks] == [names[-1]]
+
+
+def test_a_hanging_webhook_that_answers_again_gets_its_next_request_at_once(worker, clock):
+    worker.know("recovers")
+    worker.begin("recovers")
+    clock.advance(2)
+
+    for _ in range(20):
+        (claim,) = worker.begin("recovers")[:1]
+        worker.end([claim], seconds=0.05)
+
+    assert len(worker.begin("recovers")) > 0
+
+
+@pytest.mark.parametrize("owners", [1, 5])
+def test_probes_of_hanging_webhooks_leave_slots_for_fast_ones(clock, owners):
+    worker = FakeWorker(clock, window=200)
+    for _ in range(15):
+        for number in range(10):
+            if not worker.slots.is_known(f"hanging-{number}"):
+                worker.know(f"hanging-{number}", owner=number % owners)
+            worker.begin(f"hanging-{number}")
+        clock.advance(2)
+    worker.know("fast", owner=0, is_fast=True)
+    for _ in range(20):
+        worker.end(worker.begin("fast", 2), seconds=0.5)
+        clock.advance(0.5)
+
+    assert len(worker.begin("fast")) >= 3
 
 
 def test_a_fast_handshake_does_not_make_a_webhook_fast(worker):

@@ -110,6 +110,13 @@ async def _hangs(exchange: Exchange, argument: str) -> None:
     await exchange.wait_until_abandoned()
 
 
+async def _recovers(exchange: Exchange, argument: str) -> None:
+    """Hang. After SIGUSR1, answer new requests in 50 ms, while the old ones still hang."""
+    if not exchange.released.is_set():
+        await exchange.wait_until_abandoned()
+    await _slow(exchange, "0.05")
+
+
 async def _drips(exchange: Exchange, argument: str) -> None:
     """Answer with a header, followed by one byte of the body every half second."""
     await exchange.answer(int(argument), length=10_000)
@@ -162,6 +169,7 @@ TEMPERS: Mapping[str, Answer] = {
     "fails": _fails,
     "never": _never,
     "hangs": _hangs,
+    "recovers": _recovers,
     "drips": _drips,
     "resets": _resets,
     "truncated": _truncated,

@@ -117,6 +117,24 @@ def test_slow_webhooks_of_all_kinds_do_not_delay_others(make_lab, is_new, stalli
 
 
 @pytest.mark.places("postgresql-redis")
+def test_receivers_that_recover_are_noticed_while_their_old_requests_hang(make_lab):
+    with make_lab(**SETTINGS | {"WEBHOOKS_MAX_IN_FLIGHT": 160}) as lab:
+        webhooks = [lab.webhook("recovers", is_new=True, max_in_flight=15) for _ in range(8)]
+        for webhook in webhooks:
+            lab.queue(webhook, 60)
+        lab.start_worker()
+        for webhook in webhooks:
+            lab.wait_for_requests(2, webhook)
+
+        lab.release_requests()
+
+        for webhook in webhooks:
+            answered = DeliveryAttempt.objects.filter(delivery__webhook=webhook, result="succeeded")
+            wait_until(lambda answered=answered: answered.count() >= 20, lab.explain)
+        assert not DeliveryAttempt.objects.filter(duration_ms__gte=55_000).exists()
+
+
+@pytest.mark.places("postgresql-redis")
 def test_the_next_worker_uses_the_stored_pace(make_lab):
     with make_lab(**SETTINGS) as lab:
         webhook = lab.webhook("slow-2", is_new=True)

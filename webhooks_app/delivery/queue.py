@@ -309,7 +309,7 @@ def _joined(first: Found, second: Found) -> Found:
         has_paged=first.has_paged or second.has_paged,
         moments=[*first.moments, *second.moments],
         next_at=min((at for at in (first.next_at, second.next_at) if at), default=None),
-        slow_again_at=second.slow_again_at if second.has_paged else first.slow_again_at,
+        slow_again_at=min((at for at in (first.slow_again_at, second.slow_again_at) if at is not None), default=None),
         paced={**first.paced, **second.paced},
         unreadable=[*first.unreadable, *second.unreadable],
         may_be_unacknowledged=first.may_be_unacknowledged or second.may_be_unacknowledged,

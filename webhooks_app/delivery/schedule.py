@@ -114,7 +114,7 @@ class Found(NamedTuple):
     next_at: datetime | None = None
     """The earliest time at which another delivery of the webhooks found is due."""
     slow_again_at: float | None = None
-    """When slow webhooks that were left out may begin requests (monotonic)."""
+    """When slow or hanging webhooks that were left out may begin requests (monotonic)."""
     paced: Mapping[str, datetime] = MappingProxyType({})
     """Webhooks at their rate limit, with the time until which they are left alone."""
     unreadable: Sequence[str] = ()

@@ -18,6 +18,10 @@ these rules:
 - **Slow webhooks** leave ``beside_slow`` instead of ``beside_fast``, and at most double their slots at a time. Once the
   webhooks of their owner that hold any are ``slow_of_share`` of its share, slow ones get no more, and unknown ones only
   while the owner holds less than ``unknown_of_share`` of it.
+- **Probes**: while half of all slots are free, a webhook that hangs gets one more every ``PROBE_SECONDS``, so that its
+  recovery is noticed, whatever still hangs. Those that wait longest are first. Probes leave ``for_few`` of the slots
+  beyond the first of each webhook, and ``slow_of_share``. They become less frequent once more than half of what they
+  leave others is held, in total or by their owner, so that some remain until requests end.
 
 Proof, apart from rounding: let n owners hold slots, and E be the number of slots beyond the first of each. One more of
 these is granted only while E < ``beyond_owners`` = W/2. Therefore at least W/2 - n slots are free for other owners,
@@ -25,7 +29,8 @@ whatever becomes of the requests. Let S be the number of known webhooks beyond t
 ``beyond_webhooks`` - ``of_one_owner`` = 3/16 W, the slots beyond the first of each webhook are at most
 ``beyond_webhooks`` - S = 7/16 W - S when the last one is granted. As long as a fast webhook has no slot, and no more
 than ``beyond_owners`` - ``beyond_webhooks`` = W/16 webhooks were learned since, E is therefore less than W/2, and the
-webhook gets one if n < W/2. That a webhook is slow changes none of these numbers, only what it may take next.
+webhook gets one if n < W/2. Probes are within the same bounds. That a webhook is slow changes none of these numbers,
+only what it may take next.
 """
 
 from __future__ import annotations
@@ -63,6 +68,9 @@ FRACTIONS: Mapping[str, Fraction] = {
 SLOW_OF_SHARE, UNKNOWN_OF_SHARE = 0.5, 0.75
 """The parts of the share of an owner up to which its slow webhooks, and its unknown ones, get first slots: half of it
 remains for fast webhooks, and a quarter more than for slow ones is for those that may be fast."""
+
+PROBE_SECONDS = 1.9
+"""The least time between two requests to a webhook that hangs: two seconds, less the time of a look."""
 
 FORGET_UNUSED_AFTER_SECONDS = 3600.0
 
@@ -115,7 +123,7 @@ class OwnerSlots:
 class SlotHolder:
     """The state of a webhook in one worker."""
 
-    __slots__ = ("before_ms", "current_ms", "held", "is_fast", "late", "owner", "second", "was_used")
+    __slots__ = ("before_ms", "current_ms", "held", "is_fast", "late", "owner", "second", "waits_since", "was_used")
 
     def __init__(self, owner: OwnerSlots, is_fast: bool | None) -> None:
         self.owner = owner
@@ -124,6 +132,8 @@ class SlotHolder:
         self.held = 0
         self.late = 0
         """The number of held slots with requests open for longer than a fast one."""
+        self.waits_since = -math.inf
+        """When it last got a slot, or minus infinity after a fast result beside late requests."""
         self.second = self.current_ms = self.before_ms = 0
         """The time that its delivered requests took of this ``second`` and the one before, in milliseconds."""
         self.was_used = True
@@ -201,7 +211,7 @@ class Slots:
     """The slots of one worker. Thread-safe. Times are seconds of the monotonic clock.
 
     A webhook becomes slow when a request has been open for a second, regardless of its result, and fast again by a fast
-    result. An unknown webhook has one open request until its first result, over all workers.
+    result. An unknown webhook has one open request until its first result, over all workers, apart from probes.
     """
 
     def __init__(self, *, window: int, cap: int, slow_apart: timedelta = timedelta(0)) -> None:
@@ -276,17 +286,18 @@ class Slots:
     def with_room(self, webhook_ids: Iterable[str], monotonic: float) -> tuple[list[str], float | None]:
         """Return the webhooks that may start a request, each considered separately.
 
-        Also return when slow ones may begin requests again; None if none was left out for this reason.
+        Also return when others may, even without a result until then: slow ones and probes. None without any.
         """
         with self._lock:
             self._open.note_late(monotonic)
-            second = int(monotonic)
             known = [pk for pk in webhook_ids if pk in self._webhooks]  # one may have been deleted
-            found = [pk for pk in known if self._left_for(self._webhooks[pk], 1, second) > 0]
-            if monotonic >= self._slow_from:
-                return found, None
-            fast = [pk for pk in found if not self._webhooks[pk].is_slow]
-            return fast, self._slow_from if len(fast) < len(found) else None
+            found = [pk for pk in known if self._left_for(self._webhooks[pk], 1, monotonic) > 0]
+            again_at = self._next_probe_at(set(known).difference(found), monotonic)
+            if monotonic < self._slow_from:
+                fast = [pk for pk in found if not self._webhooks[pk].is_slow]
+                if len(fast) < len(found):
+                    return fast, self._slow_from
+            return found, again_at
 
     def asks(self, webhook_ids: Collection[str], limit: int, monotonic: float) -> list[ClaimRequest]:
         """Return the claims to make from these webhooks, at most ``limit`` together. Omit those without a free slot."""
@@ -294,12 +305,12 @@ class Slots:
         found: list[ClaimRequest] = []
         with self._lock:
             self._open.note_late(monotonic)
-            second = int(monotonic)
-            for webhook_id in webhook_ids:
+            for webhook_id in self._in_turn(webhook_ids):
                 webhook = self._webhooks[webhook_id]
-                if (room := min(share, limit, self._left_for(webhook, share, second))) > 0:
+                if (room := min(share, limit, self._left_for(webhook, share, monotonic))) > 0:
                     limit -= room
-                    found.append(ClaimRequest(webhook_id, webhook.held, self.cap, room, webhook.is_fast is None))
+                    is_unknown = webhook.is_fast is None and not webhook.held
+                    found.append(ClaimRequest(webhook_id, webhook.held, self.cap, room, is_unknown))
                     self._hold(webhook, room)
             for ask in found:
                 self._hold(self._webhooks[ask.webhook_id], -ask.room)
@@ -317,6 +328,7 @@ class Slots:
                     numbers[webhook] += 1
             for webhook, number in numbers.items():
                 webhook.was_used = True
+                webhook.waits_since = monotonic
                 self._hold(webhook, number)
             if self._slow_apart_seconds and any(webhook.is_slow for webhook in numbers):
                 self._slow_from = monotonic + self._slow_apart_seconds
@@ -362,6 +374,8 @@ class Slots:
                     continue
                 is_fast = milliseconds < 1000 * FAST_SECONDS
                 webhook = self._webhooks[claim.webhook_id]
+                if is_fast and webhook.late:
+                    webhook.waits_since = -math.inf
                 if attempt.result == SUCCEEDED and milliseconds <= MOST_MS:
                     if webhook.second < second:
                         webhook.turn(second)
@@ -402,8 +416,44 @@ class Slots:
                 if is_fast is not None and self._webhooks[webhook_id].is_fast is is_fast:
                     shown.changed_paces.discard(webhook_id)
 
-    def _left_for(self, webhook: SlotHolder, wanted: int, second: int) -> int:
+    def _in_turn(self, webhook_ids: Collection[str]) -> Iterable[str]:
+        """Return those that hang last, and of these the longest without a request first."""
+        if not self._open.late:
+            return webhook_ids
+        webhooks = self._webhooks
+        return sorted(webhook_ids, key=lambda pk: webhooks[pk].waits_since if webhooks[pk].late else -math.inf)
+
+    def _left_for(self, webhook: SlotHolder, wanted: int, monotonic: float) -> int:
         """Return how many more slots the webhook may hold. Without any, it is only told of one if it wants one."""
+        probes = int(monotonic >= self._probe_at(webhook))
+        return max(probes, self._left_by_shares(webhook, wanted, int(monotonic)))
+
+    def _probe_at(self, webhook: SlotHolder) -> float:
+        """Return when the webhook may hold one more slot beside its requests that hang. Can be infinite."""
+        owner, shares, totals = webhook.owner, self._shares, self._totals
+        share = totals.further_free + owner.held
+        if not webhook.held or not 1 < totals.free >= self._window / 2 or owner.webhooks >= share * SLOW_OF_SHARE:
+            return math.inf
+        left = self._left_of_further - shares.for_few
+        left_of_owner = shares.of_one_owner - (owner.held - owner.webhooks)
+        if min(left, left_of_owner) <= 0:
+            return math.inf
+        part = min(left / (left + totals.beyond), left_of_owner / shares.of_one_owner)
+        return webhook.waits_since + PROBE_SECONDS / min(1.0, 2 * part)
+
+    def _next_probe_at(self, webhook_ids: Iterable[str], monotonic: float) -> float | None:
+        """Return when the first of these webhooks may begin a probe, or None if none of them may."""
+        times = [self._probe_at(webhook) for webhook in map(self._webhooks.__getitem__, webhook_ids)]
+        return min((at for at in times if monotonic < at < math.inf), default=None)
+
+    @property
+    def _left_of_further(self) -> int:
+        """How many more slots beyond the first of each webhook may be held. Can be negative."""
+        shares = self._shares
+        siblings = len(self._webhooks) - len(self._owners)
+        return max(shares.of_one_owner, shares.beyond_webhooks - siblings) - self._totals.beyond
+
+    def _left_by_shares(self, webhook: SlotHolder, wanted: int, second: int) -> int:
         owner, own, free = webhook.owner, webhook.held, self._totals.free
         is_slow, is_unknown = webhook.late > 0 or webhook.is_fast is False, webhook.is_fast is None
         if own and is_unknown:
@@ -434,8 +484,7 @@ class Slots:
         if is_alone:
             return shares.of_one_owner - beyond
 
-        siblings = len(self._webhooks) - len(self._owners)
-        left = max(shares.of_one_owner, shares.beyond_webhooks - siblings) - totals.beyond
+        left = self._left_of_further
         has_other_owners = totals.holding > (1 if owner.held else 0)
         has_siblings = owner.webhooks > (1 if webhook.held else 0)
         if not has_other_owners:
