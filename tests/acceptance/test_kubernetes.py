@@ -113,6 +113,11 @@ def test_each_command_of_the_project_has_its_options() -> None:
     assert {name for name, *_ in commands} == {"migrate", "deliver_webhooks", "prune_webhooks"}
 
 
+def test_the_image_has_every_extra_that_the_manifests_need() -> None:
+    """Without the extra `metrics` the example service has no page for Prometheus, and the autoscalers no metric."""
+    assert 'pip install --no-cache-dir ".[all]"' in (ROOT / "deploy" / "Dockerfile").read_text()
+
+
 @pytest.mark.django_db
 def test_the_autoscalers_watch_metrics_of_the_app() -> None:
     exported = {each.name for each in WebhooksCollector().collect()}
