@@ -171,11 +171,12 @@ def test_why_an_event_did_not_arrive_is_found_by_its_id_or_its_reference(
             starts(operator)
             searches(operator, known)
             operator.sees("Routing")
+            assert operator.steps <= 2
             operator.clicks(operator.row("refusing.example.com").get_by_role("link").first)
             operator.sees("so the delivery was given up")
             operator.sees("Status 500")
 
-            assert operator.steps <= 4
+            assert operator.steps <= 3
 
 
 def test_a_complaint_about_an_hour_leads_to_the_deliveries_that_failed_in_it(
@@ -189,7 +190,7 @@ def test_a_complaint_about_an_hour_leads_to_the_deliveries_that_failed_in_it(
         expect(operator.row("fine.example.com")).to_have_count(0)
         operator.sees("500")
 
-        assert operator.steps <= 4
+        assert operator.steps <= 2
 
 
 def test_the_worst_and_the_slowest_receiver_and_the_accounts_that_were_hit_are_found(
