@@ -41,6 +41,7 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None
         (tmp_path / "pytest.ini").write_text(f"[pytest]\naddopts = {' '.join(f'-p {name}' for name in plugins)}\n")
         monkeypatch.chdir(tmp_path)
         monkeypatch.setenv("PYTHONPATH", str(TESTS.parent))
+        monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)  # set by the run that runs this test
 
     return write
 
