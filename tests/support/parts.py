@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -186,8 +185,11 @@ def is_below(paths: tuple[str, ...], file: Path) -> bool:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Remove the group that ``--dist=loadgroup`` appends, with which ``--last-failed`` would find no test."""
-    if "PYTEST_XDIST_WORKER" not in os.environ and report.nodeid.rfind("@") > report.nodeid.rfind("]"):
+    """Remove the group that ``--dist=loadgroup`` appends, with which ``--last-failed`` would find no test.
+
+    The process that ran the test, whose reports have no ``node``, compares the id once more.
+    """
+    if hasattr(report, "node") and report.nodeid.rfind("@") > report.nodeid.rfind("]"):
         report.nodeid = report.nodeid.rpartition("@")[0]
 
 
