@@ -27,7 +27,7 @@ from .support.databases import DATABASES
 from .support.parts import LONGER
 from .support.servers.process import ServerMissingError
 
-PROCESSES = {"sqlite": 3, "postgresql": 4, "mariadb": 2}
+PROCESSES = {"sqlite": 3, "postgresql": 3, "mariadb": 2}
 """The longer tests mostly wait, so the databases run side by side, with more processes than cores."""
 PROCESSES_ALONE = 4
 PROCESSES_QUICK = {"sqlite": 3, "postgresql": 2}

@@ -30,7 +30,12 @@ def batches():
 def recorder(clock, in_flight, batches, monkeypatch):
     monkeypatch.setattr(recording, "record", lambda using, finished, now: [])
     return Recorder(
-        using="default", clock=clock, window=WINDOW, in_flight=lambda: in_flight[0], on_recorded=batches.append
+        using="default",
+        clock=clock,
+        window=WINDOW,
+        in_flight=lambda: in_flight[0],
+        on_recorded=batches.append,
+        wake=lambda: None,
     )
 
 

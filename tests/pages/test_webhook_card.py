@@ -6,6 +6,8 @@ import pytest
 
 from webhooks_app.models import Webhook
 from webhooks_app.models.standing import Standing
+from webhooks_app.models.webhook import Order
+from webhooks_app.pages.health import limit_of
 from webhooks_app.pages.webhook_card import advice_of, remedy_of
 from webhooks_app.reasons import ReasonText
 
@@ -77,6 +79,7 @@ def test_what_does_not_help_does_not_stand_out() -> None:
 
     assert set(loud) == set(Standing) - set(calm)
     assert not remedy_of(Standing.RETRYING, has_front=True).is_main
+    assert not remedy_of(Standing.DISABLED, is_stopped_by_person=True).is_main
 
 
 @pytest.mark.parametrize("standing", [Standing.UNVERIFIED, Standing.HEALTHY], ids=str)
@@ -92,8 +95,25 @@ def test_a_limit_that_holds_back_events_can_be_changed() -> None:
     assert found == ["rate_limit", "max_in_flight", ""]
 
 
+def test_a_paused_webhook_is_resumed_while_its_new_url_is_verified() -> None:
+    assert remedy_of(Standing.PAUSED, is_paused=True, changes_url=True, is_verifying=True).action == "resume"
+
+
+def test_a_limit_that_the_order_never_reaches_holds_back_nothing() -> None:
+    webhooks = [Webhook(order=order, max_in_flight=3) for order in Order]
+
+    assert [limit_of(each) for each in webhooks] == ["max_in_flight", "", "max_in_flight"]
+    assert limit_of(Webhook(order=Order.WEBHOOK, max_in_flight=3, rate_limit=1)) == "rate_limit"
+
+
 @pytest.mark.parametrize("standing", set(Standing), ids=str)
 def test_staff_are_not_told_to_repair_the_receiver_of_an_account(standing: Standing) -> None:
-    words = advice_of(Webhook(), standing, 1, for_staff=True)
+    words = advice_of(Webhook(owner_id=1), standing, 1, for_staff=True)
 
     assert not words.startswith(("Fix", "Start", "Let the receiver", "There is nothing"))
+
+
+def test_staff_repair_the_receiver_and_the_workers_of_the_platform() -> None:
+    found = [advice_of(Webhook(), standing, 1, for_staff=True) for standing in (Standing.FAILING, Standing.DELAYED)]
+
+    assert [words.split()[0] for words in found] == ["Fix", "Check"]

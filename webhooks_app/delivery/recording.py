@@ -56,7 +56,8 @@ TOOK_SUM, WAITED_SUM = f"{RESPONSE_TIME}{SUM}", f"{FIRST_ATTEMPT_DELAY}{SUM}"
 class Recorder:
     """Record results in batches. ``put`` is thread-safe. ``turn`` must always be called from the same thread.
 
-    ``in_flight`` returns the number of open claims. ``on_recorded`` is called with the results of each batch.
+    ``in_flight`` returns the number of open claims. ``on_recorded`` is called with the results of each batch, then
+    ``wake``, for which ``is_idle`` may be true.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Recorder:
         window: int,
         in_flight: Callable[[], int],
         on_recorded: Callable[[Sequence[Finished]], object],
+        wake: Callable[[], object],
     ) -> None:
         self._statements = sql_for(using)
         self._clock = clock
@@ -74,6 +76,7 @@ class Recorder:
         self._batch_size = settings.BATCH_SIZE
         self._in_flight = in_flight
         self._on_recorded = on_recorded
+        self._wake = wake
         self._arrived: deque[Finished] = deque()
         self._batch: list[Finished] = []
         self._record_at = 0.0
@@ -145,6 +148,7 @@ class Recorder:
             valid = record(self._statements, finished, self._clock())
         self._on_recorded(finished)
         self._batch = []
+        self._wake()
         self._attempt_logger.log(valid)
         announce(valid)
 

@@ -118,6 +118,7 @@ class DeliveryWorker:
             window=window,
             in_flight=lambda: self.in_flight,
             on_recorded=self._recorded,
+            wake=lambda: self.changed.set(),  # noqa: PLW0108 - made below
         )
         self._reported = Once()
         # The retries of workers that have ended are found in the database.
@@ -421,7 +422,6 @@ class DeliveryWorker:
         # In this order, because a look may be in between: what it leaves for want of slots is looked for again.
         self.slots.give_back([item.claim for item in finished])
         self.tell(partial(Schedule.recorded, retries=retries, freed=freed) if retries or freed else Schedule.recorded)
-        self.changed.set()
 
     def _return(self, claim: Claim, due_at: datetime | None = None, *, is_unsigned: bool = False) -> None:
         self._returned.append(Returned(claim, due_at, is_unsigned))

@@ -10,7 +10,7 @@ from operator import or_
 from typing import NamedTuple
 
 from django.db import models
-from django.db.models import Count, Exists, Min, Q, Subquery
+from django.db.models import Count, Exists, Min, Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
@@ -18,7 +18,6 @@ from ..conf import settings
 from ..exceptions import AlreadyInStateError, WebhookStateError
 from ..reasons import ReasonText
 from .delivery import Delivery
-from .fields import IdField
 from .lane import FAST_SECONDS
 from .limits import RateLimit
 from .queue_entry import QueueEntry
@@ -218,8 +217,7 @@ def blockers_of(deliveries: Sequence[Delivery]) -> dict[str, str]:
     if not ids:
         return {}
     entries = QueueEntry.objects.using(ordered[0].alias)
-    first = Subquery(entries.earlier().order_by("place").values("pk")[:1], output_field=IdField(prefix="dlv"))
-    rows = entries.filter(pk__in=ids).annotate(blocker=first).values_list("pk", "blocker")
+    rows = entries.filter(pk__in=ids).annotate(blocker=entries.first_before()).values_list("pk", "blocker")
     return {pk: blocker for pk, blocker in rows if blocker}
 
 
@@ -232,12 +230,11 @@ def fronts_of(webhook: Webhook) -> set[str]:
     if webhook.order == Order.NONE:
         return set()
     entries = QueueEntry.objects.using(webhook.alias)
-    first = Subquery(entries.earlier().order_by("place").values("pk")[:1], output_field=IdField(prefix="dlv"))
-    waiting = entries.in_groups().unclaimed().filter(webhook=webhook).order_by("webhook_id", "due_at")
-    fronts: set[str] = set()
-    for some in (waiting.filter(due_at=None), waiting.filter(due_at__lte=timezone.now())):
-        fronts.update(filter(None, some.annotate(front=first).values_list("front", flat=True)[:MANY_WAITING]))
-    return fronts
+    waiting = entries.in_groups().unclaimed().filter(webhook=webhook).annotate(front=entries.first_before())
+    # Each in the order of an index: events without a group may be due in any number.
+    parked = waiting.filter(due_at=None).order_by("webhook_id", "due_at")
+    due = waiting.filter(due_at__lte=timezone.now()).order_by("webhook_id", "order_key", "place")
+    return {front for some in (parked, due) for front in some.values_list("front", flat=True)[:MANY_WAITING] if front}
 
 
 def _hold_by_expiry(delivery: Delivery, now: datetime) -> Hold | None:

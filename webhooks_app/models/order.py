@@ -86,6 +86,10 @@ class OrderedEntries(BaseQuerySet[Any]):
         """Return the entries after the outer query's one in its group, as a subquery."""
         return self._of_same_group(place__gt=models.OuterRef("place"))
 
+    def first_before(self) -> models.Subquery:
+        """Return the first entry of the group of the outer query's one, unless that is the first, as a subquery."""
+        return models.Subquery(self.earlier().order_by("place").values("pk")[:1], output_field=IdField(prefix="dlv"))
+
     def first_of_groups(self) -> Self:
         return self.in_groups().filter(~models.Exists(self.model.objects.using(self.db).earlier()))
 

@@ -1,7 +1,7 @@
 """The settings of a webhook, described once.
 
-The audit log, the operations, the forms of the console and of the customers' pages, the command and the API follow
-this table. What a setting is called and its limits are those of its column.
+The audit log, the operations, and the forms of the console and of the customers' pages follow this table. A test
+compares the API's fields with it. A setting's label and limits are its column's.
 """
 
 from __future__ import annotations

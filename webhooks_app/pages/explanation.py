@@ -118,8 +118,9 @@ def _of_front(pk: str, delivery: Delivery, *, url: DeliveryUrl) -> SafeString | 
 
 def how_far(front: Delivery, *, url: DeliveryUrl) -> SafeString:
     """Return the last answer to a delivery for which others wait, and its next attempt."""
-    attempts = front.shown_attempts()
-    waits = waiting_for(front, url=url) if front.state == Delivery.State.PENDING else ""
+    if front.state != Delivery.State.PENDING:  # it ended a moment ago
+        return SafeString("")
+    attempts, waits = front.shown_attempts(), waiting_for(front, url=url)
     if not attempts:
         return format_html("{}", waits)
     text = gettext("Its attempt {number} of {limit} failed: {why}")

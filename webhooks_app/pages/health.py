@@ -16,6 +16,7 @@ from ..models import AuditEntry, Delivery, DeliveryAttempt, Webhook, WebhookHeal
 from ..models.audit import Action
 from ..models.health import Thresholds
 from ..models.standing import Health, Standing
+from ..models.webhook import Order
 from .display import cause_in_words, in_time, moment
 from .outlook import disables_at, recovery_in_words, what_waits, when_disabled
 
@@ -212,10 +213,20 @@ def _slow(health: WebhookHealth) -> str:
     return text % {"time": in_time(p95), "limit": in_time(limit)}
 
 
+def limit_of(webhook: Webhook) -> str:
+    """Return the setting that can hold back events of a webhook; "" without one.
+
+    In the order of the webhook at most one request is in flight, so only the rate limit can.
+    """
+    names = ("rate_limit",) if webhook.order == Order.WEBHOOK else ("rate_limit", "max_in_flight")
+    return next((name for name in names if getattr(webhook, name) is not None), "")
+
+
 def _why_held(webhook: Webhook) -> str:
-    if webhook.rate_limit is not None:
+    limit = limit_of(webhook)
+    if limit == "rate_limit":
         return gettext("Its rate limit holds back events: the oldest has been due since {time}.")
-    if webhook.max_in_flight is not None:
+    if limit:
         return gettext(
             "Its limit of {limit} requests at a time holds back events: the oldest has been due since {time}."
         )

@@ -112,26 +112,29 @@ def remedy_of(
     is_paused: bool = False,
     changes_url: bool = False,
     is_verifying: bool = False,
+    is_stopped_by_person: bool = False,
     limit: str = "",
     has_front: bool = False,
 ) -> Remedy:
     """Return the action that helps a webhook most in this state, with this number of missed events.
 
     A paused webhook cannot be verified, and the new URL of one that ``changes_url`` can. While a verification runs,
-    another one rarely helps. ``limit`` is the setting that holds back events. If one ``has_front``, its retry helps.
+    another one rarely helps. A webhook that a person disabled need not be enabled. ``limit`` is from
+    ``health.limit_of``. If one ``has_front``, the retry of that one helps.
     """
     if (name := REMEDIES.get(standing)) is None and missed:
         text = ngettext("Send %(number)s missed event", "Send %(number)s missed events", missed)
         return Remedy("send_missed", text % {"number": grouped(missed)})
     if standing is Standing.HELD_BACK and limit:
         return Remedy("settings", _("Change the limit"), field=limit)
-    if is_verifying:
+    if is_verifying and name in (None, "verify"):
         return Remedy("verify", _("Verify again"), is_main=False)
     if name is None and changes_url:
         return Remedy("verify", _("Verify the new URL"))
     name = "resume" if name == "verify" and is_paused else name or "send_test"
     is_calm = has_front or standing in CALM
-    return Remedy(name, WEBHOOK[name].label, is_main=name != "send_test" or not is_calm)
+    is_main = not is_calm if name == "send_test" else not is_stopped_by_person
+    return Remedy(name, WEBHOOK[name].label, is_main=is_main)
 
 
 def advice_of(
@@ -139,7 +142,7 @@ def advice_of(
 ) -> str:
     """Return in words what a reader should do; "" if the sentences about the state say it.
 
-    ``for_staff`` is for a webhook of an account, whose receiver is not the reader's.
+    ``for_staff`` is for members of staff. They do not run the receiver of a webhook that an account owns.
     """
     if REMEDIES.get(standing) == "verify" and webhook.paused_at is not None:
         return gettext("It is paused. Its URL is verified once somebody resumes it.")
@@ -147,19 +150,19 @@ def advice_of(
         return gettext("Its URL is being verified.")
     if standing in (Standing.HEALTHY, Standing.UNUSED) and webhook.is_changing_url:
         return gettext("The new URL must return a challenge. Until then, events go to the old one.")
-    if standing is Standing.HELD_BACK and not limit_of(webhook):
+    if standing is Standing.HELD_BACK and not health.limit_of(webhook):
         return gettext("Each event waits until the one before it is delivered or given up.")
     if standing is Standing.HELD_BACK:
         return gettext("Raise the limit in the settings if the receiver can take more.")
-    if standing is Standing.DISABLED and code_of(webhook.status_reason) != "all_given_up":  # a person disabled it
+    if _is_disabled_by_person(webhook, standing):
         return gettext("No events are sent to it until somebody enables it.")
     advice = ADVICE[Standing.RETRYING if standing in FAILS and not missed else standing]
-    return str((for_staff and advice.staff) or advice.account)
+    is_for_staff = for_staff and (webhook.owner_id is not None or standing is Standing.DELAYED)
+    return str((is_for_staff and advice.staff) or advice.account)
 
 
-def limit_of(webhook: Webhook) -> str:
-    """Return the setting that limits the requests to a webhook; "" without one."""
-    return next((name for name in ("rate_limit", "max_in_flight") if getattr(webhook, name) is not None), "")
+def _is_disabled_by_person(webhook: Webhook, standing: Standing) -> bool:
+    return standing is Standing.DISABLED and code_of(webhook.status_reason) != "all_given_up"
 
 
 def missed_by(webhook: Webhook, judged: Health) -> int:
@@ -200,7 +203,8 @@ def card_of(webhook: Webhook, judged: Health, reader: Reader) -> dict[str, Any]:
             is_paused=is_paused,
             changes_url=changes_url,
             is_verifying=is_verifying,
-            limit=limit_of(webhook),
+            is_stopped_by_person=_is_disabled_by_person(webhook, standing),
+            limit=health.limit_of(webhook),
             has_front=front is not None,
         ),
         "advice": advice_of(
@@ -208,7 +212,7 @@ def card_of(webhook: Webhook, judged: Health, reader: Reader) -> dict[str, Any]:
             standing,
             missed,
             is_verifying=is_verifying,
-            for_staff=reader.is_staff and webhook.owner_id is not None,
+            for_staff=reader.is_staff,
         ),
         "until_verified": until_verified(webhook),
         "shown_url": breakable(Truncator(webhook.url).chars(MAX_URL)),
