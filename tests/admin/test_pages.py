@@ -349,6 +349,15 @@ def test_a_rotated_secret_is_shown_with_a_button_that_copies_it(superuser: Page,
     assert 'data-copy="secret"' in text(answer)
 
 
+def test_missed_events_can_be_sent_from_the_page_of_a_secret(superuser: Page, webhook: Webhook) -> None:
+    start_verification(unverified(webhook), actor=PROJECT)
+
+    answer = superuser.post("webhook", "act", webhook.pk, "rotate_secret", confirmed="yes")
+
+    form = parsed(text(answer)).select_one("[data-live]").find_parent("form", method="post")
+    assert form.find("input", attrs={"name": "csrfmiddlewaretoken"})
+
+
 def test_a_test_event_carries_the_data_that_was_edited(superuser: Page, webhook: Webhook) -> None:
     asked = superuser.get("webhook", "act", webhook.pk, "send_test")
     form = asked.context["form"]
