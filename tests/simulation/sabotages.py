@@ -76,8 +76,8 @@ TABLE = (
     (
         "batches-are-recorded-twice",
         "delivery/recording.py",
-        "        self._batch = []\n        self._attempt",
-        "        self._attempt",
+        "        self._batch = []\n        self._wake",
+        "        self._wake",
     ),
     (
         "results-are-lost-in-outages",
