@@ -20,7 +20,7 @@ from rest_framework.response import Response
 from rest_framework.utils.urls import replace_query_param
 
 from ..models.keyset import CURSOR_PATTERN, Cursor, Page
-from ..pages.filters import MAX_NUMBER, FilterForm
+from ..pages.filters import FilterForm
 from ..pages.listing import Asked, ListFilter, RowList
 from ..protocol.json_data import EARLIEST, LATEST
 from .fields import parse_moment
@@ -82,8 +82,6 @@ def parameter_schema(described: ListFilter) -> dict[str, Any]:
         return {"type": "string", "format": "date-time"}
     if described.values:
         return {"type": "string", "enum": list(described.values)}
-    if described.is_number:
-        return {"type": "integer", "minimum": 0, "maximum": MAX_NUMBER}
     patterns = [each.regex.pattern for each in described.validators]
     samples = {"examples": list(described.samples)} if described.samples else {}
     return {"type": "string", "minLength": 1, "pattern": patterns[0] if patterns else r"^[^\u0000]*$", **samples}

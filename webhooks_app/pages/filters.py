@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 
 NO_SUGGESTIONS: Mapping[str, Iterable[tuple[str, Any]]] = MappingProxyType({})
 
-MAX_NUMBER = 2**31 - 1
-"""The largest number in a column of every database."""
-
 WITHIN = (MinValueValidator(EARLIEST), MaxValueValidator(LATEST))
 """Validators of times that have a four-digit year in every time zone."""
 
@@ -110,8 +107,6 @@ class FilterForm(PeriodForm):
         if described.is_moment:
             field: forms.Field = moment(label)
             return field
-        if described.is_number:
-            return forms.IntegerField(label=label, min_value=0, max_value=MAX_NUMBER, **shared)
         if described.values or suggested is not None:
             choices = {**dict(described.choices(is_page=is_page)), **dict(suggested or ())}
             given = self.data.get(described.name)

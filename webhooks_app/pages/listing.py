@@ -72,7 +72,7 @@ class Default:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ListFilter:
-    """One filter of a list. Without ``values`` it takes a text, a time, or a whole number."""
+    """One filter of a list. Without ``values`` it takes a text or a time."""
 
     name: str
     """The query parameter, the same everywhere."""
@@ -90,7 +90,6 @@ class ListFilter:
     samples: Sequence[str] = ()
     """Some values of a text, for the API's documentation and for tests."""
     is_moment: bool = False
-    is_number: bool = False
     is_linked: bool = False
     """Whether people get it by a link, because they do not type identifiers. Forms keep it."""
     max_length: int = 100
