@@ -10,6 +10,7 @@ from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.views.main import ChangeList
 from django.http import HttpRequest
+from django.utils.functional import cached_property
 from django.utils.text import capfirst
 
 from ..models.keyset import Cursor, Page
@@ -25,13 +26,13 @@ class KeysetChangeList(ChangeList):
     """Change list that reads one page from a cursor, with the filters of its admin's ``listed``."""
 
     page: Page
-    asked: Asked
     has_nonsense = False
     """Whether the input of a filter is not valid. Nothing is listed then."""
     filter_params: dict[str, list[str]]
-    filter_specs: Any
+    filter_specs: Any = ()
 
     def __init__(self, request: HttpRequest, *args: Any, **kwargs: Any) -> None:
+        self.request = request
         self.cursor_text = request.GET.get(CURSOR_VAR, "")
         super().__init__(request, *args, **kwargs)
         self.params.pop(CURSOR_VAR, None)  # A search starts at the first page.
@@ -42,20 +43,25 @@ class KeysetChangeList(ChangeList):
         return given
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> Any:
+        rows = self._rows()
+        if not _is_action(request):  # Selected rows are named, whether the filters still find them or not.
+            rows = self._filtered(request, rows)
+        return rows.order_by(*self.get_ordering(request, rows))
+
+    def _filtered(self, request: HttpRequest, rows: Any) -> Any:
         # Forms also send their empty fields.
         self.filter_params = {name: values for name, values in self.filter_params.items() if any(values)}
         self.params = {name: value for name, value in self.params.items() if name in self.filter_params}
         self.filter_specs, self.has_filters, _unknown, _duplicates, self.has_active_filters = self.get_filters(request)
         self.clear_all_filters_qs = self.get_query_string(remove=self.get_filters_params())
-        self.asked = self._asked(request)
-        rows = self.asked.rows(self._rows())
-        return rows.order_by(*self.get_ordering(request, rows)) if self._is_readable(request) else rows.none()
+        return self.asked.rows(rows) if self._is_readable(request) else rows.none()
 
-    def _asked(self, request: HttpRequest) -> Asked:
+    @cached_property
+    def asked(self) -> Asked:
         values = {"q": self.query}
         for spec in self.filter_specs:
             values |= spec.typed
-        return self.owned_admin.asked(request, values)
+        return self.owned_admin.asked(self.request, values)
 
     def _is_readable(self, request: HttpRequest) -> bool:
         """Return False, and show the errors that no form shows, if the input of a filter is not valid."""
@@ -75,11 +81,7 @@ class KeysetChangeList(ChangeList):
         return super().get_query_string({CURSOR_VAR: None, **(new_params or {})}, remove)
 
     def get_results(self, request: HttpRequest) -> None:
-        cursor = Cursor.parsed(self.cursor_text)
-        if self.cursor_text and cursor is None:
-            raise IncorrectLookupParameters
-        is_empty = self.has_nonsense or _is_action(request)
-        self.page = Page(rows=[]) if is_empty else self.asked.page(self._rows(), cursor=cursor, size=self.list_per_page)
+        self.page = Page(rows=[]) if self.has_nonsense or _is_action(request) else self._read_page()
         self.result_list: Any = self.page.rows
         if self.page.rows:
             self.owned_admin.prepare(request, self.page.rows)
@@ -87,6 +89,12 @@ class KeysetChangeList(ChangeList):
         self.show_full_result_count = False
         self.show_admin_actions = bool(self.page.rows)
         self.can_show_all = self.multi_page = False
+
+    def _read_page(self) -> Page:
+        cursor = Cursor.parsed(self.cursor_text)
+        if self.cursor_text and cursor is None:
+            raise IncorrectLookupParameters
+        return self.asked.page(self._rows(), cursor=cursor, size=self.list_per_page)
 
     def pages(self, request: HttpRequest, size: int) -> Iterator[Sequence[Any]]:
         """Yield the rows of this page, and those of the older ones, each with at most ``size`` rows."""

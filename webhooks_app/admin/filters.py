@@ -37,13 +37,17 @@ class DescribedFilter(admin.ListFilter):
     def __init__(self, request: HttpRequest, params: dict[str, Any], model: Any, model_admin: Any) -> None:
         super().__init__(request, params, model, model_admin)
         self.given = {each.name: params.pop(each.name)[-1] for each in self.filters if each.name in params}
-        checked = self._form(self.given)
-        self.is_nonsense = not checked.is_valid()
-        self.errors = [error for errors in checked.errors.values() for error in errors]
-        values = {} if self.is_nonsense else checked.cleaned_data
+        checked = self._form(self.given) if self.given else None
+        self.errors = [error for errors in checked.errors.values() for error in errors] if checked else []
+        self.is_nonsense = bool(self.errors)
+        values = checked.cleaned_data if checked and not self.is_nonsense else {}
         self.typed = {name: value for name, value in values.items() if value not in EMPTY_VALUES}
-        self.form = checked if self.is_nonsense else self._form(None, initial=self.typed)
         self.used_parameters |= self.given if self.is_nonsense else self.typed
+
+    @cached_property
+    def form(self) -> FilterForm:
+        """The form for input that is not chosen from links, with the valid input or with the errors."""
+        return self._form(self.given) if self.is_nonsense else self._form(None, initial=self.typed)
 
     def _form(self, data: Any, **more: Any) -> FilterForm:
         return FilterForm(data, filters=self.filters, suggestions=self.suggestions, auto_id="filter-%s", **more)
