@@ -9,8 +9,7 @@ from django.utils import timezone
 
 from webhooks_app.models import Delivery, DeliveryAttempt, Webhook
 from webhooks_app.models.standing import Health, Standing
-from webhooks_app.pages.display import as_text
-from webhooks_app.pages.health import sentences
+from webhooks_app.pages.health import as_text, sentences
 
 from ..support.rows import emit_one, end_deliveries, make_webhook
 

@@ -41,7 +41,7 @@ from ..owners import Access, owners
 from ..pages.actions import UserAction
 from ..pages.listing import Asked, RowList
 from .authentication import ApiKeyAuthentication, ApiThrottle, HasScope, other_authenticators
-from .deprecations import headers_of
+from .deprecations import DEPRECATED
 from .errors import problem_response
 from .fields import UNKNOWN_YET, unknown_names
 from .idempotency import answer_once, key_of
@@ -234,11 +234,12 @@ class ApiViewSet(ApiView, GenericViewSet[Any]):
 
     @property
     def default_response_headers(self) -> dict[str, str]:
+        deprecation = DEPRECATED.get(self.operation_id)
         return {
             **super().default_response_headers,
             "Cache-Control": "no-store, private",
             "Vary": "Authorization",
-            **headers_of(self.operation_id),
+            **(deprecation.headers if deprecation else {}),
         }
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:

@@ -34,11 +34,6 @@ DEPRECATED: dict[str, Deprecation] = {}
 """By the id of the operation, such as ``webhooks_pause``, or by the schema and the field, such as ``Webhook.url``."""
 
 
-def headers_of(operation_id: str) -> dict[str, str]:
-    deprecation = DEPRECATED.get(operation_id)
-    return deprecation.headers if deprecation else {}
-
-
 def mark_fields(schemas: dict[str, Any]) -> None:
     """Mark the fields that will end in the schemas of the OpenAPI document. Raise KeyError for an unknown one."""
     for name in DEPRECATED:

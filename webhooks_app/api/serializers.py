@@ -21,8 +21,7 @@ from ..models.webhook import Order, Recovery
 from ..models.webhook_settings import MAX_DESCRIPTION_LENGTH, MAX_POLICY_NAME_LENGTH, WEBHOOK_SETTINGS
 from ..operations.rotation import warning_about_key
 from ..owners import event_types_for
-from ..pages.display import as_text
-from ..pages.health import in_short
+from ..pages.health import as_text, in_short
 from ..protocol.json_data import format_time
 from ..routing.report import REPORTED, Decision
 from ..transport.endpoint import MAX_URL_LENGTH

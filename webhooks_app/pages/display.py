@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,7 +12,7 @@ from django import forms
 from django.conf import settings
 from django.utils import timezone
 from django.utils.formats import date_format, number_format
-from django.utils.html import format_html, format_html_join, strip_tags
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.text import Truncator
 from django.utils.translation import gettext
@@ -127,11 +126,6 @@ def clock(at: datetime) -> SafeString:
     """Return the time of day, with the date unless it is today, for lists."""
     local, today = (timezone.localtime(at), timezone.localdate()) if settings.USE_TZ else (at, timezone.now().date())
     return moment(at, date_format(local, "H:i:s" if local.date() == today else "m-d H:i:s"))
-
-
-def as_text(sentence: SafeString | str) -> str:
-    """Return a sentence without its markup."""
-    return html.unescape(strip_tags(sentence)) if isinstance(sentence, SafeString) else str(sentence)
 
 
 def state_of_key(key: Mapping[str, Any]) -> SafeString | str:

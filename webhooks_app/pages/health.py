@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 
 from django.utils import timezone
-from django.utils.html import format_html
+from django.utils.html import format_html, strip_tags
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 
@@ -62,6 +63,11 @@ def stop_of(webhook: Webhook, standing: Standing) -> AuditEntry | None:
         return None
     entries = AuditEntry.objects.using(webhook.alias).about(webhook).filter(action=action)
     return entries.order_by("-pk").first()
+
+
+def as_text(sentence: SafeString | str) -> str:
+    """Return a sentence without its markup."""
+    return html.unescape(strip_tags(sentence)) if isinstance(sentence, SafeString) else str(sentence)
 
 
 def in_short(webhook: Webhook, judged: Health) -> SafeString | str:

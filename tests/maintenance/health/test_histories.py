@@ -28,8 +28,7 @@ from webhooks_app.models.standing import Standing, conditions, health_of
 from webhooks_app.operations import lifecycle
 from webhooks_app.operations.actors import PROJECT
 from webhooks_app.operations.registration import update_webhook
-from webhooks_app.pages.display import as_text
-from webhooks_app.pages.health import sentences
+from webhooks_app.pages.health import as_text, sentences
 from webhooks_app.transport import Request, errors
 from webhooks_app.transport.memory import MemoryTransport
 

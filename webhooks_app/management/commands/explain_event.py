@@ -8,8 +8,7 @@ from django.core.management.base import CommandError, CommandParser
 
 from ...models import Event
 from ...models.standing import Health, healths_of
-from ...pages.display import as_text
-from ...pages.health import in_short
+from ...pages.health import as_text, in_short
 from ...pages.outlook import recovery_in_words
 from ...routing.admission import is_routed
 from ...routing.report import Decision, decide
