@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from webhooks_app.models import Webhook
 from webhooks_app.models.standing import Standing
 from webhooks_app.models.webhook import Order
 from webhooks_app.pages.health import limit_of
-from webhooks_app.pages.webhook_card import advice_of, remedy_of
+from webhooks_app.pages.webhook_card import Remedy, Situation, advice_of, is_disabled_by_person, remedy_of
 from webhooks_app.reasons import ReasonText
 
 REMEDIES = {
@@ -28,75 +30,84 @@ REMEDIES = {
 """The remedy without missed events, and with some."""
 
 
+def remedy(standing: Standing, **more: Any) -> Remedy:
+    return remedy_of(Situation(standing=standing, **more))
+
+
+def advice(standing: Standing, **more: Any) -> str:
+    return advice_of(Situation(standing=standing, **more))
+
+
 @pytest.mark.parametrize("standing", Standing, ids=str)
 def test_each_state_has_one_remedy(standing: Standing) -> None:
-    assert (remedy_of(standing).action, remedy_of(standing, 10).action) == REMEDIES[standing]
+    assert (remedy(standing).action, remedy(standing, missed=10).action) == REMEDIES[standing]
 
 
 def test_a_paused_webhook_is_resumed_before_it_is_verified() -> None:
     stopped = (Standing.UNVERIFIED, Standing.VERIFICATION_FAILED, Standing.DISABLED)
 
-    assert [remedy_of(each, is_paused=True).action for each in stopped] == ["resume", "resume", "enable"]
+    assert [remedy(each, is_paused=True).action for each in stopped] == ["resume", "resume", "enable"]
 
 
 def test_a_new_url_is_verified_unless_events_were_missed() -> None:
-    found = [remedy_of(Standing.HEALTHY, missed, changes_url=True).action for missed in (0, 1)]
+    found = [remedy(Standing.HEALTHY, missed=missed, changes_url=True).action for missed in (0, 1)]
 
     assert found == ["verify", "send_missed"]
 
 
 @pytest.mark.parametrize("standing", set(Standing) - {Standing.SLOW}, ids=str)
 def test_a_card_says_what_to_do(standing: Standing) -> None:
-    assert advice_of(Webhook(), standing, 1)
+    assert advice(standing, missed=1)
 
 
 def test_a_card_says_what_an_order_and_a_limit_wait_for() -> None:
-    found = {advice_of(each, Standing.HELD_BACK, 0) for each in (Webhook(order="key"), Webhook(rate_limit=1))}
-
-    assert len(found) == 2
+    assert "the one before it" in advice(Standing.HELD_BACK)
+    assert "Raise the limit" in advice(Standing.HELD_BACK, limit="rate_limit")
 
 
 def test_a_webhook_that_somebody_disabled_needs_no_repair() -> None:
     given_up = ReasonText("all_given_up", days=5, number="12", since="2026-11-23 10:00")
     reasons = (given_up, ReasonText("disabled_by_owner"), "Replaced by the rendering farm")
 
-    found = [advice_of(Webhook(status_reason=each), Standing.DISABLED, 0) for each in reasons]
+    found = [is_disabled_by_person(Webhook(status="disabled", status_reason=each)) for each in reasons]
 
-    assert ["receiver" in each for each in found] == [True, False, False]
+    assert found == [False, True, True]
+    assert "receiver" in advice(Standing.DISABLED)
+    assert "receiver" not in advice(Standing.DISABLED, is_stopped_by_person=True)
 
 
 @pytest.mark.parametrize(
     ("missed", "label"), [(1, "Send 1 missed event"), (30, "Send 30 missed events"), (0, "Send a test event")]
 )
 def test_the_remedy_names_the_number_of_missed_events(missed: int, label: str) -> None:
-    assert remedy_of(Standing.FAILING, missed).label == label
+    assert remedy(Standing.FAILING, missed=missed).label == label
 
 
 def test_what_does_not_help_does_not_stand_out() -> None:
     calm = (Standing.HEALTHY, Standing.SLOW, Standing.DELAYED, Standing.HELD_BACK)
 
-    loud = [standing for standing in Standing if remedy_of(standing).is_main]
+    loud = [standing for standing in Standing if remedy(standing).is_main]
 
     assert set(loud) == set(Standing) - set(calm)
-    assert not remedy_of(Standing.RETRYING, has_front=True).is_main
-    assert not remedy_of(Standing.DISABLED, is_stopped_by_person=True).is_main
+    assert not remedy(Standing.RETRYING, has_front=True).is_main
+    assert not remedy(Standing.DISABLED, is_stopped_by_person=True).is_main
 
 
 @pytest.mark.parametrize("standing", [Standing.UNVERIFIED, Standing.HEALTHY], ids=str)
 def test_a_running_verification_is_rather_awaited_than_repeated(standing: Standing) -> None:
-    remedy = remedy_of(standing, changes_url=standing is Standing.HEALTHY, is_verifying=True)
+    found = remedy(standing, changes_url=standing is Standing.HEALTHY, is_verifying=True)
 
-    assert (remedy.action, str(remedy.label), remedy.is_main) == ("verify", "Verify again", False)
+    assert (found.action, str(found.label), found.is_main) == ("verify", "Verify again", False)
 
 
 def test_a_limit_that_holds_back_events_can_be_changed() -> None:
-    found = [remedy_of(Standing.HELD_BACK, limit=name).field for name in ("rate_limit", "max_in_flight", "")]
+    found = [remedy(Standing.HELD_BACK, limit=name).field for name in ("rate_limit", "max_in_flight", "")]
 
     assert found == ["rate_limit", "max_in_flight", ""]
 
 
 def test_a_paused_webhook_is_resumed_while_its_new_url_is_verified() -> None:
-    assert remedy_of(Standing.PAUSED, is_paused=True, changes_url=True, is_verifying=True).action == "resume"
+    assert remedy(Standing.PAUSED, is_paused=True, changes_url=True, is_verifying=True).action == "resume"
 
 
 def test_a_limit_that_the_order_never_reaches_holds_back_nothing() -> None:
@@ -108,12 +119,14 @@ def test_a_limit_that_the_order_never_reaches_holds_back_nothing() -> None:
 
 @pytest.mark.parametrize("standing", set(Standing), ids=str)
 def test_staff_are_not_told_to_repair_the_receiver_of_an_account(standing: Standing) -> None:
-    words = advice_of(Webhook(owner_id=1), standing, 1, for_staff=True)
+    words = advice(standing, missed=1, for_staff=True)
 
     assert not words.startswith(("Fix", "Start", "Let the receiver", "There is nothing"))
 
 
 def test_staff_repair_the_receiver_and_the_workers_of_the_platform() -> None:
-    found = [advice_of(Webhook(), standing, 1, for_staff=True) for standing in (Standing.FAILING, Standing.DELAYED)]
+    states = (Standing.FAILING, Standing.DELAYED)
+
+    found = [advice(each, missed=1, for_staff=True, is_of_platform=True) for each in states]
 
     assert [words.split()[0] for words in found] == ["Fix", "Check"]

@@ -20,7 +20,7 @@ from ..operations.actions import STEPS_OF_REPLAYS, RowAction
 from ..operations.rights import Right
 from .confirmations import cancelled_with, ended, held, last_uses, missed, released
 
-__all__ = ["API_KEY", "DELIVERY", "PROBLEM", "REPLAY", "WEBHOOK", "Button", "UserAction"]
+__all__ = ["API_KEY", "DELIVERY", "PROBLEM", "REPLAY", "WEBHOOK", "WEBHOOK_AND_MISSED", "Button", "UserAction"]
 
 
 class Button(NamedTuple):

@@ -105,64 +105,74 @@ class Fact(NamedTuple):
     url: str = ""
 
 
-def remedy_of(
-    standing: Standing,
-    missed: int = 0,
-    *,
-    is_paused: bool = False,
-    changes_url: bool = False,
-    is_verifying: bool = False,
-    is_stopped_by_person: bool = False,
-    limit: str = "",
-    has_front: bool = False,
-) -> Remedy:
-    """Return the action that helps a webhook most in this state, with this number of missed events.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Situation:
+    """What decides about the remedy and the advice for a webhook."""
 
-    A paused webhook cannot be verified, and the new URL of one that ``changes_url`` can. While a verification runs,
-    another one rarely helps. A webhook that a person disabled need not be enabled. ``limit`` is from
-    ``health.limit_of``. If one ``has_front``, the retry of that one helps.
-    """
-    if (name := REMEDIES.get(standing)) is None and missed:
-        text = ngettext("Send %(number)s missed event", "Send %(number)s missed events", missed)
-        return Remedy("send_missed", text % {"number": grouped(missed)})
-    if standing is Standing.HELD_BACK and limit:
-        return Remedy("settings", _("Change the limit"), field=limit)
-    if is_verifying and name in (None, "verify"):
+    standing: Standing
+    missed: int = 0
+    """The number of events known to be missed."""
+    is_paused: bool = False
+    changes_url: bool = False
+    """Whether a new URL awaits its verification, which a pause does not prevent."""
+    is_verifying: bool = False
+    """Whether a verification runs, so that another one rarely helps."""
+    is_stopped_by_person: bool = False
+    """Whether a person disabled it, so that it need not be enabled."""
+    limit: str = ""
+    """The setting that can hold back events, as ``health.limit_of``."""
+    has_front: bool = False
+    """Whether others wait for one delivery, so that the retry of that one helps."""
+    is_of_platform: bool = False
+    for_staff: bool = False
+    """Whether the reader is a member of staff, who does not run the receiver of an account."""
+
+    @property
+    def awaits_resumption(self) -> bool:
+        """True if its URL cannot be verified during the pause."""
+        return self.is_paused and REMEDIES.get(self.standing) == "verify"
+
+
+def remedy_of(situation: Situation) -> Remedy:
+    """Return the action that helps most."""
+    standing = situation.standing
+    if (name := REMEDIES.get(standing)) is None and situation.missed:
+        text = ngettext("Send %(number)s missed event", "Send %(number)s missed events", situation.missed)
+        return Remedy("send_missed", text % {"number": grouped(situation.missed)})
+    if standing is Standing.HELD_BACK and situation.limit:
+        return Remedy("settings", _("Change the limit"), field=situation.limit)
+    if situation.is_verifying and name in (None, "verify"):
         return Remedy("verify", _("Verify again"), is_main=False)
-    if name is None and changes_url:
+    if name is None and situation.changes_url:
         return Remedy("verify", _("Verify the new URL"))
-    name = "resume" if name == "verify" and is_paused else name or "send_test"
-    is_calm = has_front or standing in CALM
-    is_main = not is_calm if name == "send_test" else not is_stopped_by_person
+    name = "resume" if situation.awaits_resumption else name or "send_test"
+    is_calm = situation.has_front or standing in CALM
+    is_main = not is_calm if name == "send_test" else not situation.is_stopped_by_person
     return Remedy(name, WEBHOOK[name].label, is_main=is_main)
 
 
-def advice_of(
-    webhook: Webhook, standing: Standing, missed: int, *, is_verifying: bool = False, for_staff: bool = False
-) -> str:
-    """Return in words what a reader should do; "" if the sentences about the state say it.
-
-    ``for_staff`` is for members of staff. They do not run the receiver of a webhook that an account owns.
-    """
-    if REMEDIES.get(standing) == "verify" and webhook.paused_at is not None:
+def advice_of(situation: Situation) -> str:
+    """Return in words what the reader should do; "" if the sentences about the state say it."""
+    standing = situation.standing
+    if situation.awaits_resumption:
         return gettext("It is paused. Its URL is verified once somebody resumes it.")
-    if standing is Standing.UNVERIFIED and is_verifying:
+    if standing is Standing.UNVERIFIED and situation.is_verifying:
         return gettext("Its URL is being verified.")
-    if standing in (Standing.HEALTHY, Standing.UNUSED) and webhook.is_changing_url:
+    if standing in (Standing.HEALTHY, Standing.UNUSED) and situation.changes_url:
         return gettext("The new URL must return a challenge. Until then, events go to the old one.")
-    if standing is Standing.HELD_BACK and not health.limit_of(webhook):
+    if standing is Standing.HELD_BACK and not situation.limit:
         return gettext("Each event waits until the one before it is delivered or given up.")
     if standing is Standing.HELD_BACK:
         return gettext("Raise the limit in the settings if the receiver can take more.")
-    if _is_disabled_by_person(webhook, standing):
+    if situation.is_stopped_by_person:
         return gettext("No events are sent to it until somebody enables it.")
-    advice = ADVICE[Standing.RETRYING if standing in FAILS and not missed else standing]
-    is_for_staff = for_staff and (webhook.owner_id is not None or standing is Standing.DELAYED)
+    advice = ADVICE[Standing.RETRYING if standing in FAILS and not situation.missed else standing]
+    is_for_staff = situation.for_staff and (not situation.is_of_platform or standing is Standing.DELAYED)
     return str((is_for_staff and advice.staff) or advice.account)
 
 
-def _is_disabled_by_person(webhook: Webhook, standing: Standing) -> bool:
-    return standing is Standing.DISABLED and code_of(webhook.status_reason) != "all_given_up"
+def is_disabled_by_person(webhook: Webhook) -> bool:
+    return webhook.status == Webhook.Status.DISABLED and code_of(webhook.status_reason) != "all_given_up"
 
 
 def missed_by(webhook: Webhook, judged: Health) -> int:
@@ -190,30 +200,14 @@ def card_of(webhook: Webhook, judged: Health, reader: Reader) -> dict[str, Any]:
     deliveries, standing = reader.deliveries, judged.standing
     failure, cause = _last_failure(webhook, deliveries, judged) if deliveries is not None else (None, "")
     front = _front(webhook, deliveries, standing) if deliveries is not None else None
-    missed, is_paused = missed_by(webhook, judged), webhook.paused_at is not None
-    changes_url, is_verifying = webhook.is_changing_url, _is_verifying(webhook)
+    situation = _situation(webhook, judged, for_staff=reader.is_staff, has_front=front is not None)
     stop = health.stop_of(webhook, standing)
     failures = reader.listed(webhook_id=webhook.pk, state=State.GIVEN_UP) if deliveries is not None else ""
     said = [] if standing is Standing.HEALTHY else health.sentences(webhook, judged, stop, reader.name_of)
     return {
         "standing": standing,
-        "remedy": remedy_of(
-            standing,
-            missed,
-            is_paused=is_paused,
-            changes_url=changes_url,
-            is_verifying=is_verifying,
-            is_stopped_by_person=_is_disabled_by_person(webhook, standing),
-            limit=health.limit_of(webhook),
-            has_front=front is not None,
-        ),
-        "advice": advice_of(
-            webhook,
-            standing,
-            missed,
-            is_verifying=is_verifying,
-            for_staff=reader.is_staff,
-        ),
+        "remedy": remedy_of(situation),
+        "advice": advice_of(situation),
         "until_verified": until_verified(webhook),
         "shown_url": breakable(Truncator(webhook.url).chars(MAX_URL)),
         "status_reason": translated(webhook.status_reason) or (translated(stop.reason) if stop else ""),
@@ -224,6 +218,21 @@ def card_of(webhook: Webhook, judged: Health, reader: Reader) -> dict[str, Any]:
         "health_sentences": [*said, *([_of_front(front, reader.url)] if front else [])],
         "facts": [fact for fact in _facts(webhook, failures) if fact.value],
     }
+
+
+def _situation(webhook: Webhook, judged: Health, *, for_staff: bool, has_front: bool) -> Situation:
+    return Situation(
+        standing=judged.standing,
+        missed=missed_by(webhook, judged),
+        is_paused=webhook.paused_at is not None,
+        changes_url=webhook.is_changing_url,
+        is_verifying=_is_verifying(webhook),
+        is_stopped_by_person=is_disabled_by_person(webhook),
+        limit=health.limit_of(webhook),
+        has_front=has_front,
+        is_of_platform=webhook.owner_id is None,
+        for_staff=for_staff,
+    )
 
 
 def _is_verifying(webhook: Webhook) -> bool:
