@@ -274,8 +274,6 @@ def _values(described: ListFilter, examples: Examples, *, is_page: bool = False)
     }
     if described.values:
         return [value for value, _label in described.choices(is_page=is_page)]
-    if described.is_number:
-        return ["0", "1000000"]
     return _moments(examples) if described.is_moment else [*described.samples, *known.get(described.name, ())]
 
 

@@ -10,7 +10,7 @@ from webhooks_app.models import Webhook
 from webhooks_app.models.standing import Standing
 from webhooks_app.models.webhook import Order
 from webhooks_app.pages.health import limit_of
-from webhooks_app.pages.webhook_card import Remedy, Situation, advice_of, is_disabled_by_person, remedy_of
+from webhooks_app.pages.webhook_card import Circumstances, Remedy, advice_of, is_disabled_by_person, remedy_of
 from webhooks_app.reasons import ReasonText
 
 REMEDIES = {
@@ -31,11 +31,11 @@ REMEDIES = {
 
 
 def remedy(standing: Standing, **more: Any) -> Remedy:
-    return remedy_of(Situation(standing=standing, **more))
+    return remedy_of(Circumstances(standing=standing, **more))
 
 
 def advice(standing: Standing, **more: Any) -> str:
-    return advice_of(Situation(standing=standing, **more))
+    return advice_of(Circumstances(standing=standing, **more))
 
 
 @pytest.mark.parametrize("standing", Standing, ids=str)

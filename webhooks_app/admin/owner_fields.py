@@ -128,7 +128,7 @@ class Audience(TextChoices):
 class AudienceForm(forms.Form):
     """A form for a new row that belongs to one account or to the platform: a choice of its own, not an empty owner.
 
-    A subclass is a ModelForm with the field ``owner``.
+    A subclass is a ModelForm with the fields ``owner`` and ``audience``.
     """
 
     instance: Any
@@ -138,10 +138,6 @@ class AudienceForm(forms.Form):
     """The owner of a new row if the form has no field for it."""
     names_one: Any = _("Enter an account or choose “every account”.")
     names_none: Any = _("Leave this empty for a webhook of every account, or choose “one account”.")
-
-    audience = forms.ChoiceField(
-        label=_("For"), choices=Audience.choices, initial=Audience.ONE, widget=forms.RadioSelect
-    )
 
     def settle_audience(self) -> None:
         """Remove the field for staff who have no choice, and from the forms of existing rows."""

@@ -19,7 +19,7 @@ from ..models.standing import healths_of
 from ..operations import replays
 from ..operations.rights import REPLAY
 from ..pages.actions import PROBLEM
-from ..pages.display import NO_VALUE, grouped, moment
+from ..pages.display import NO_VALUE, grouped, in_tone, moment
 from ..pages.health import in_short
 from ..pages.lists import KNOWN_PROBLEMS
 from ..replays.missed import Missed
@@ -34,7 +34,7 @@ from .webhook_health import known_health
 
 State = Problem.State
 
-COLOURS_OF_STATES = {State.OPEN: "webhooks-bad", State.ACKNOWLEDGED: "webhooks-late", State.RESOLVED: "webhooks-good"}
+TONES_OF_PROBLEMS = {State.OPEN: "bad", State.ACKNOWLEDGED: "late", State.RESOLVED: "good"}
 
 
 @admin.register(Problem)
@@ -93,8 +93,7 @@ class ProblemAdmin(ImpactPage, ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
 
     @admin.display(description=_("state"))
     def state_shown(self, problem: Problem) -> SafeString:
-        css = COLOURS_OF_STATES.get(State(problem.state), "webhooks-open")
-        return format_html('<span class="webhooks-state {}">{}</span>', css, problem.get_state_display())
+        return in_tone(TONES_OF_PROBLEMS.get(State(problem.state), "open"), problem.get_state_display())
 
     @admin.display(description=_("webhook"))
     def target(self, problem: Problem) -> SafeString:
@@ -111,7 +110,7 @@ class ProblemAdmin(ImpactPage, ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
             return NO_VALUE
         judged = known_health(webhook)
         word, sentence = judged.standing, in_short(webhook, judged)
-        state = format_html('<span class="webhooks-state webhooks-{}">{}</span>', word.tone, word.label)
+        state = in_tone(word.tone, word.label)
         return format_html('{} <span class="webhooks-quiet">{}</span>', state, sentence) if sentence else state
 
     @admin.display(description=_("missed events"))

@@ -26,7 +26,7 @@ from ..models.standing import Standing
 from ..models.webhook_settings import WEBHOOK_SETTINGS, SettingsSection, WebhookSetting
 from ..operations.registration import create_webhook, update_webhook
 from ..operations.rights import REGISTER_WEBHOOK
-from ..pages.display import MAX_URL, breakable, state_of, state_of_key, until_verified
+from ..pages.display import MAX_URL, breakable, in_tone, state_of, state_of_key, until_verified
 from ..pages.lists import WEBHOOKS
 from ..reasons import code_of
 from .display import column, shows_deliveries, time_column
@@ -164,7 +164,7 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookSections, Exp
         standing, state = known_health(webhook).standing, state_of(webhook)
         if standing not in STATED:
             state = str(standing.label)
-        return format_html('<span class="webhooks-state webhooks-{}">{}</span>', standing.tone, state)
+        return in_tone(standing.tone, state)
 
     @admin.display(description=_("secret"))
     def secret_state(self, webhook: Webhook) -> str:

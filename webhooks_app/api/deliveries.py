@@ -13,11 +13,11 @@ from rest_framework.response import Response
 
 from ..exceptions import WebhooksError
 from ..models import Delivery, DeliveryAttempt
-from ..models.disclosure import UNREACHABLE
 from ..models.hold import SILENT, Hold, HoldReason, holds_of
 from ..operations.rights import READ
 from ..operations.sending import redeliver
 from ..pages.actions import DELIVERY
+from ..pages.display import RESULTS
 from ..pages.lists import DELIVERIES
 from ..reasons import ReasonText
 from .base import ApiViewSet, Operation
@@ -34,8 +34,6 @@ from .serializers import QueuedEventSerializer
 __all__ = ["DeliveryViewSet"]
 
 MAX_SELECTION = 100
-
-RESULTS = [*DeliveryAttempt.Result.choices, (UNREACHABLE, "URL not reached")]
 
 _UNLESS_PROBED = "Empty for tests and verifications."
 
@@ -117,7 +115,7 @@ class AttemptSerializer(serializers.Serializer[DeliveryAttempt]):
     id = serializers.CharField()
     number = serializers.IntegerField()
     result = KnownField(
-        choices=RESULTS,
+        choices=list(RESULTS.items()),
         help_text="`unreachable` for every attempt to an unverified webhook whose URL could not be reached.",
     )
     message = serializers.CharField(

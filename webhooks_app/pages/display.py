@@ -16,6 +16,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.text import Truncator
 from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from ..models import Delivery, DeliveryAttempt, Webhook
 from ..models.disclosure import UNREACHABLE
@@ -172,14 +173,22 @@ TONES = {
 """The tone of each state, as that of a ``Standing``. A state of a later version is as one without a tone."""
 
 
+def in_tone(tone: str, text: Any) -> SafeString:
+    """Return the text of a state in the colour of a tone."""
+    return format_html('<span class="webhooks-state webhooks-{}">{}</span>', tone, text)
+
+
 def coloured(state: str, text: Any) -> SafeString:
     """Return a text in the colour of a delivery's state."""
-    return format_html('<span class="webhooks-state webhooks-{}">{}</span>', TONES.get(state, "open"), text)  # type: ignore[call-overload]
+    return in_tone(TONES.get(state, "open"), text)  # type: ignore[call-overload]
+
+
+RESULTS: Mapping[str, Any] = {**dict(DeliveryAttempt.Result.choices), UNREACHABLE: _("URL not reached")}
+"""The results of attempts, and the one that an owner sees in place of masked ones."""
 
 
 def result_in_words(result: str) -> str:
-    labels = {**dict(DeliveryAttempt.Result.choices), UNREACHABLE: gettext("URL not reached")}
-    return str(labels.get(result, result))
+    return str(RESULTS.get(result, result))
 
 
 def cause_in_words(cause: str) -> str:

@@ -29,7 +29,6 @@ from ..models import (
     Webhook,
 )
 from ..models.audit import Action, Via
-from ..models.disclosure import UNREACHABLE
 from ..models.event import MAX_REFERENCE_LENGTH
 from ..models.keyset import WHOLE, Parts, created_within
 from ..models.problem import UNRESOLVED
@@ -38,6 +37,7 @@ from ..models.status import REQUESTED
 from ..replays.missed import still_missed
 from ..routing import subscribed_to
 from ..transport.endpoint import MAX_URL_LENGTH
+from .display import RESULTS
 from .filters import ANSWER, PERIOD_CHOICES, TIMEOUT, codes_of, limits_of, with_answer
 from .listing import Asked, Chip, Default, ListFilter, Narrow, RowList, always, never, without_parts
 
@@ -298,7 +298,7 @@ DELIVERIES = DeliveryList(
             label=_("result"),
             meaning="Only deliveries whose last attempt had this result.",
             narrow=lambda rows, value, asked: rows.with_result(value),
-            values={**dict(DeliveryAttempt.Result.choices), UNREACHABLE: _("URL not reached")},
+            values=RESULTS,
         ),
         ANSWERED,
         *CREATED,

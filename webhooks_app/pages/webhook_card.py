@@ -106,7 +106,7 @@ class Fact(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Situation:
+class Circumstances:
     """What decides about the remedy and the advice for a webhook."""
 
     standing: Standing
@@ -133,41 +133,41 @@ class Situation:
         return self.is_paused and REMEDIES.get(self.standing) == "verify"
 
 
-def remedy_of(situation: Situation) -> Remedy:
+def remedy_of(given: Circumstances) -> Remedy:
     """Return the action that helps most."""
-    standing = situation.standing
-    if (name := REMEDIES.get(standing)) is None and situation.missed:
-        text = ngettext("Send %(number)s missed event", "Send %(number)s missed events", situation.missed)
-        return Remedy("send_missed", text % {"number": grouped(situation.missed)})
-    if standing is Standing.HELD_BACK and situation.limit:
-        return Remedy("settings", _("Change the limit"), field=situation.limit)
-    if situation.is_verifying and name in (None, "verify"):
+    standing = given.standing
+    if (name := REMEDIES.get(standing)) is None and given.missed:
+        text = ngettext("Send %(number)s missed event", "Send %(number)s missed events", given.missed)
+        return Remedy("send_missed", text % {"number": grouped(given.missed)})
+    if standing is Standing.HELD_BACK and given.limit:
+        return Remedy("settings", _("Change the limit"), field=given.limit)
+    if given.is_verifying and name in (None, "verify"):
         return Remedy("verify", _("Verify again"), is_main=False)
-    if name is None and situation.changes_url:
+    if name is None and given.changes_url:
         return Remedy("verify", _("Verify the new URL"))
-    name = "resume" if situation.awaits_resumption else name or "send_test"
-    is_calm = situation.has_front or standing in CALM
-    is_main = not is_calm if name == "send_test" else not situation.is_stopped_by_person
+    name = "resume" if given.awaits_resumption else name or "send_test"
+    is_calm = given.has_front or standing in CALM
+    is_main = not is_calm if name == "send_test" else not given.is_stopped_by_person
     return Remedy(name, WEBHOOK[name].label, is_main=is_main)
 
 
-def advice_of(situation: Situation) -> str:
+def advice_of(given: Circumstances) -> str:
     """Return in words what the reader should do; "" if the sentences about the state say it."""
-    standing = situation.standing
-    if situation.awaits_resumption:
+    standing = given.standing
+    if given.awaits_resumption:
         return gettext("It is paused. Its URL is verified once somebody resumes it.")
-    if standing is Standing.UNVERIFIED and situation.is_verifying:
+    if standing is Standing.UNVERIFIED and given.is_verifying:
         return gettext("Its URL is being verified.")
-    if standing in (Standing.HEALTHY, Standing.UNUSED) and situation.changes_url:
+    if standing in (Standing.HEALTHY, Standing.UNUSED) and given.changes_url:
         return gettext("The new URL must return a challenge. Until then, events go to the old one.")
-    if standing is Standing.HELD_BACK and not situation.limit:
+    if standing is Standing.HELD_BACK and not given.limit:
         return gettext("Each event waits until the one before it is delivered or given up.")
     if standing is Standing.HELD_BACK:
         return gettext("Raise the limit in the settings if the receiver can take more.")
-    if situation.is_stopped_by_person:
+    if given.is_stopped_by_person:
         return gettext("No events are sent to it until somebody enables it.")
-    advice = ADVICE[Standing.RETRYING if standing in FAILS and not situation.missed else standing]
-    is_for_staff = situation.for_staff and (not situation.is_of_platform or standing is Standing.DELAYED)
+    advice = ADVICE[Standing.RETRYING if standing in FAILS and not given.missed else standing]
+    is_for_staff = given.for_staff and (not given.is_of_platform or standing is Standing.DELAYED)
     return str((is_for_staff and advice.staff) or advice.account)
 
 
@@ -200,14 +200,14 @@ def card_of(webhook: Webhook, judged: Health, reader: Reader) -> dict[str, Any]:
     deliveries, standing = reader.deliveries, judged.standing
     failure, cause = _last_failure(webhook, deliveries, judged) if deliveries is not None else (None, "")
     front = _front(webhook, deliveries, standing) if deliveries is not None else None
-    situation = _situation(webhook, judged, for_staff=reader.is_staff, has_front=front is not None)
+    given = _circumstances(webhook, judged, for_staff=reader.is_staff, has_front=front is not None)
     stop = health.stop_of(webhook, standing)
     failures = reader.listed(webhook_id=webhook.pk, state=State.GIVEN_UP) if deliveries is not None else ""
     said = [] if standing is Standing.HEALTHY else health.sentences(webhook, judged, stop, reader.name_of)
     return {
         "standing": standing,
-        "remedy": remedy_of(situation),
-        "advice": advice_of(situation),
+        "remedy": remedy_of(given),
+        "advice": advice_of(given),
         "until_verified": until_verified(webhook),
         "shown_url": breakable(Truncator(webhook.url).chars(MAX_URL)),
         "status_reason": translated(webhook.status_reason) or (translated(stop.reason) if stop else ""),
@@ -220,8 +220,8 @@ def card_of(webhook: Webhook, judged: Health, reader: Reader) -> dict[str, Any]:
     }
 
 
-def _situation(webhook: Webhook, judged: Health, *, for_staff: bool, has_front: bool) -> Situation:
-    return Situation(
+def _circumstances(webhook: Webhook, judged: Health, *, for_staff: bool, has_front: bool) -> Circumstances:
+    return Circumstances(
         standing=judged.standing,
         missed=missed_by(webhook, judged),
         is_paused=webhook.paused_at is not None,

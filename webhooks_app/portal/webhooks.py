@@ -21,6 +21,7 @@ from ..models.delivery import DeliveryQuerySet
 from ..models.fields import compact_json
 from ..models.keyset import Page
 from ..models.standing import health_of, healths_of
+from ..models.status import REQUESTED
 from ..models.webhook import check_url
 from ..models.webhook_settings import MAX_DESCRIPTION_LENGTH, SettingsSection
 from ..operations.registration import register_webhook, update_webhook
@@ -227,7 +228,7 @@ class WebhookPage(WebhookTab):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         webhook = self.webhook
-        newest = shown_deliveries(webhook).filter(kind__in=(Delivery.Kind.EVENT, Delivery.Kind.TEST)).order_by("-pk")
+        newest = shown_deliveries(webhook).filter(kind__in=REQUESTED).order_by("-pk")
         recent = delivery_rows(newest[:MAX_RECENT], url=self.delivery_url)
         window = charts.window_of(self.request)
         series = reading.series(window, [webhook.pk])

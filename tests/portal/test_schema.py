@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from webhooks_app.pages.schema import Field, fields_of
+from webhooks_app.portal.event_types import Field, fields_of
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
