@@ -79,7 +79,7 @@ class Settings:
     TIMEOUT_SECONDS: float = 30.0
     RETRY_POLICIES: Sequence[str] = ("specification", "extended")
     RETRY_NOTICES: bool = True
-    MAX_IN_FLIGHT: int = 2000
+    MAX_IN_FLIGHT: int = 10_000
     MAX_IN_FLIGHT_PER_WEBHOOK: int = 50
     BATCH_SIZE: int = 500
     LEASE_SECONDS: float = 45.0

@@ -205,7 +205,7 @@ def test_a_webhook_is_fast_again_after_a_fast_result(worker, clock):
     assert len(worker.begin("moody")) == CAP
 
 
-@pytest.mark.parametrize(("window", "webhooks"), [(64, 15), (2000, 450)])
+@pytest.mark.parametrize(("window", "webhooks"), [(64, 15), (2000, 450), (10_000, 450)])
 @pytest.mark.parametrize("is_fast", [True, False, None])
 def test_hanging_webhooks_of_one_owner_leave_room_for_its_fast_ones(clock, window, webhooks, is_fast):
     worker = FakeWorker(clock, window=window)
@@ -221,7 +221,7 @@ def test_hanging_webhooks_of_one_owner_leave_room_for_its_fast_ones(clock, windo
 
 
 @pytest.mark.parametrize("is_fast", [True, False, None])
-@pytest.mark.parametrize("window", [64, 2000])
+@pytest.mark.parametrize("window", [64, 2000, 10_000])
 def test_webhooks_of_one_owner_leave_room_for_another_owner(clock, window, is_fast):
     worker = FakeWorker(clock, window=window)
     worker.know("other", owner="bob", is_fast=is_fast)
@@ -233,6 +233,21 @@ def test_webhooks_of_one_owner_leave_room_for_another_owner(clock, window, is_fa
         clock.advance(1)
 
     assert len(worker.begin("other")) >= 1
+
+
+@pytest.mark.parametrize("owners", [1, 40])
+def test_slow_webhooks_use_most_of_a_large_window_if_nobody_else_waits(clock, owners):
+    worker = FakeWorker(clock, window=10_000)
+    webhooks = [(f"slow-{number}", f"owner-{number % owners}") for number in range(400)]
+    for webhook, owner in webhooks:
+        worker.know(webhook, owner, is_fast=False)
+
+    for _ in range(10):
+        for webhook, _ in webhooks:
+            worker.begin(webhook)
+        clock.advance(1)
+
+    assert 1000 <= worker.slots.free <= 4000
 
 
 def test_two_owners_get_equal_shares(worker):

@@ -74,7 +74,7 @@ MUTATIONS = (
     Mutation(
         "own-claims-are-lost",
         "delivery/worker.py",
-        "for claim in found.lost if claim not in self.slots]",
+        "for claim in found.lost if not self.slots.is_open(*claim.key)]",
         "for claim in found.lost]",
         "delivery/test_worker.py",
     ),

@@ -44,8 +44,8 @@ RECORD_WITHIN_SECONDS = 0.02
 RECORD_WITHIN_SECONDS_LIGHT = 0.01
 """The same at light load."""
 
-LIGHT_SHARE = 32
-"""The load is light if less than this fraction of the window is in use."""
+LIGHT_SHARE, LIGHT_LOAD = 32, 62
+"""The load is light with at most this fraction of the window in flight, and at most this number."""
 
 UNRECORDABLE = "unrecordable"
 EVENT = Delivery.Kind.EVENT.value
@@ -72,7 +72,7 @@ class Recorder:
     ) -> None:
         self._statements = sql_for(using)
         self._clock = clock
-        self._light_load = window // LIGHT_SHARE
+        self._light_load = min(window // LIGHT_SHARE, LIGHT_LOAD)
         self._batch_size = settings.BATCH_SIZE
         self._in_flight = in_flight
         self._on_recorded = on_recorded
@@ -129,7 +129,7 @@ class Recorder:
 
     def _collect(self) -> None:
         is_new = not self._batch
-        for _ in range(len(self._arrived)):
+        for _ in range(min(len(self._arrived), self._batch_size - len(self._batch))):
             self._batch.append(self._arrived.popleft())
         if is_new and self._batch:
             self._record_at = self._time_to_record()

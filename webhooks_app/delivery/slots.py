@@ -23,14 +23,14 @@ these rules:
   beyond the first of each webhook, and ``slow_of_share``. They become less frequent once more than half of what they
   leave others is held, in total or by their owner, so that some remain until requests end.
 
-Proof, apart from rounding: let n owners hold slots, and E be the number of slots beyond the first of each. One more of
-these is granted only while E < ``beyond_owners`` = W/2. Therefore at least W/2 - n slots are free for other owners,
-whatever becomes of the requests. Let S be the number of known webhooks beyond the first of each owner. If S is at most
-``beyond_webhooks`` - ``of_one_owner`` = 3/16 W, the slots beyond the first of each webhook are at most
-``beyond_webhooks`` - S = 7/16 W - S when the last one is granted. As long as a fast webhook has no slot, and no more
-than ``beyond_owners`` - ``beyond_webhooks`` = W/16 webhooks were learned since, E is therefore less than W/2, and the
-webhook gets one if n < W/2. Probes are within the same bounds. That a webhook is slow changes none of these numbers,
-only what it may take next.
+Proof, apart from rounding: let R be the smaller of W and ``KEPT_OF``, n owners hold slots, and E be the number of slots
+beyond the first of each. One more of these is granted only while E < ``beyond_owners`` = W - R/2. Therefore at least
+R/2 - n slots are free for other owners, whatever becomes of the requests. Let S be the number of known webhooks beyond
+the first of each owner. If S is at most ``beyond_webhooks`` - ``of_one_owner``, which is 3/16 R or more, the slots
+beyond the first of each webhook are at most ``beyond_webhooks`` - S = W - 9/16 R - S when the last one is granted. As
+long as a fast webhook has no slot, and no more than ``beyond_owners`` - ``beyond_webhooks`` = R/16 webhooks were
+learned since, E is therefore less than W - R/2, and the webhook gets one if n < R/2. Probes are within the same
+bounds. That a webhook is slow changes none of these numbers, only what it may take next.
 """
 
 from __future__ import annotations
@@ -50,10 +50,8 @@ from .claim import HANDSHAKE, Claim, ClaimRequest, Finished
 FRACTIONS: Mapping[str, Fraction] = {
     # Half for what some owners hold beyond their first slot: the other half lets as many new owners begin at once.
     "beyond_owners": Fraction(1, 2),
-    # W/16 less than these, so that so many webhooks can be new before one of a known owner finds no first slot.
+    # A sixteenth less, so that so many webhooks can be new before one of a known owner finds no first slot.
     "beyond_webhooks": Fraction(7, 16),
-    # Half of ``beyond_owners``, so that two owners, or two webhooks of one, can be served alike.
-    "of_one_owner": Fraction(1, 4),
     # What an owner leaves while it is alone, so that a second one begins with some beyond its first slot.
     "for_other_owners": Fraction(3, 16),
     # What nobody takes by halves, so that halving always leaves something to those who come.
@@ -63,7 +61,10 @@ FRACTIONS: Mapping[str, Fraction] = {
     # What many delivered requests cannot earn, so that few can earn something beside them.
     "for_few": Fraction(1, 16),
 }
-"""The parts of the window, each with its reason."""
+"""The parts of the window, each with its reason. The first two have all slots beyond ``KEPT_OF`` in addition."""
+
+KEPT_OF = 2000
+"""The window above which no more is kept for others: they need a number of slots, and not a part of a large window."""
 
 SLOW_OF_SHARE, UNKNOWN_OF_SHARE = 0.5, 0.75
 """The parts of the share of an owner up to which its slow webhooks, and its unknown ones, get first slots: half of it
@@ -75,7 +76,7 @@ PROBE_SECONDS = 1.9
 FORGET_UNUSED_AFTER_SECONDS = 3600.0
 
 FEW = 8
-"""How many further slots a webhook can earn of the last W/16."""
+"""How many further slots a webhook can earn of ``for_few``."""
 
 LEAST_MS, MOST_MS = 150, 2000
 """A delivered request earns at least the first time, because short ones come at irregular intervals: with seven of them
@@ -88,7 +89,7 @@ Key = tuple[str, int]
 
 def usual_cap(window: int, configured: int) -> int:
     """Return the maximum number of a webhook's requests in flight for a process with this window."""
-    return max(1, min(configured, int(window * FRACTIONS["of_one_owner"])))
+    return max(1, min(configured, Shares.of(window).of_one_owner))
 
 
 class Shares(NamedTuple):
@@ -96,7 +97,6 @@ class Shares(NamedTuple):
 
     beyond_owners: int
     beyond_webhooks: int
-    of_one_owner: int
     for_other_owners: int
     beside_fast: int
     beside_slow: int
@@ -104,9 +104,14 @@ class Shares(NamedTuple):
 
     @classmethod
     def of(cls, window: int) -> Shares:
-        shares = cls(**{name: int(window * fraction) for name, fraction in FRACTIONS.items()})
-        # Half of ``beyond_owners``, rounded up, so that the smallest window has one too.
-        return shares._replace(of_one_owner=(1 + shares.beyond_owners) // 2)
+        kept_of = min(window, KEPT_OF)
+        owners, webhooks, *kept = [int(kept_of * fraction) for fraction in FRACTIONS.values()]
+        return cls(owners + window - kept_of, webhooks + window - kept_of, *kept)
+
+    @property
+    def of_one_owner(self) -> int:
+        """Half of ``beyond_owners``, so that two owners, or two webhooks of one, can be served alike."""
+        return (1 + self.beyond_owners) // 2  # rounded up, so that the smallest window has one too
 
 
 class OwnerSlots:
@@ -235,9 +240,6 @@ class Slots:
 
     def __len__(self) -> int:
         return len(self._open.webhooks)
-
-    def __contains__(self, claim: Claim) -> bool:
-        return claim.key in self._open.webhooks
 
     def is_open(self, delivery_id: str, number: int) -> bool:
         """Return True if a claim of this attempt holds a slot."""

@@ -252,9 +252,7 @@ class DeliveryWorker:
         """Let deliveries become due for a moment that is longer after a larger claim.
 
         Claims therefore grow while more than about 6,600 deliveries become due per second, up to what becomes due in
-        ``PAUSE_SECONDS``, and shrink below that. A single event hardly waits for the one before it. After a claim that
-        reached its limit there is no such pause, because a longer one would not make the next claim larger; the times
-        of looks still apply.
+        ``PAUSE_SECONDS``, and shrink below that. A single event hardly waits for the one before it.
         """
         if turn.claimed and not turn.is_full:
             self._over.wait(min(PAUSE_SECONDS, PAUSE_SECONDS_EACH * turn.claimed))
@@ -376,7 +374,7 @@ class DeliveryWorker:
         begin_by = look.now.monotonic + self._begin_within_seconds
         self._claimed.extend([(claim, begin_by) for claim in found.claims])
         # Its own claim in progress is not lost: the clock jumped, or the database was unavailable for a lease.
-        if lost := [claim for claim in found.lost if claim not in self.slots]:
+        if lost := [claim for claim in found.lost if not self.slots.is_open(*claim.key)]:
             self.put(finish_all_lost(lost, self._clock.latest()))
         if not self._liveness.is_current:  # the look was slow, and so may be the next one
             self._liveness.beat()

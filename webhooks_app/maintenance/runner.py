@@ -25,8 +25,8 @@ from .outgoing import wait_for_mails
 
 logger = logging.getLogger("webhooks_app.maintenance")
 
-DESCRIPTORS_SHARE = 4
-"""A process with fewer file descriptors than a quarter of ``MAX_IN_FLIGHT`` counts as short of them."""
+FEW_DESCRIPTORS = 500
+"""A process with a lower limit of open files counts as short of them, unless ``MAX_IN_FLIGHT`` is lower too."""
 
 HEARTBEAT_SECONDS = 5.0
 
@@ -79,7 +79,7 @@ class Heartbeat:
                 "started_at": self._started_at,
                 "seen_at": now,
                 "in_flight": self._deliverer.in_flight,
-                "lacks_descriptors": lacks_descriptors(settings.MAX_IN_FLIGHT // DESCRIPTORS_SHARE),
+                "lacks_descriptors": lacks_descriptors(min(settings.MAX_IN_FLIGHT, FEW_DESCRIPTORS)),
                 "database_ahead_ms": round((now - datetime.now(UTC)) / timedelta(milliseconds=1)),
             },
         )

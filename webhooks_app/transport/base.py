@@ -113,7 +113,7 @@ class TransportOptions:
     resolved and checked here. Proxies set in the environment are ignored."""
     ca_bundle: str = ""
     """A PEM file with certificate authorities to trust in addition to the system's."""
-    max_in_flight: int = 2000
+    max_in_flight: int = 10_000
     probes_per_second: float | None = None
     """The number of probes that one address gets; None for no limit."""
     resolve: Resolve = resolve_by_system

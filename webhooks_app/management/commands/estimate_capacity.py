@@ -12,6 +12,7 @@ from django.core.management.base import CommandError, CommandParser
 from ...conf import configured_transport, retry_policy, settings
 from ...delivery.slots import usual_cap
 from ...plurals import counted
+from ...transport.native import MAX_OPEN_REQUESTS
 from ..base import WebhooksCommand
 
 
@@ -105,8 +106,11 @@ TLS_CPU_SECONDS: Mapping[str, float] = {"native": 0.001, "requests": 0.001}
 """Additional cost of a new TLS connection. Benchmark ``tls``: 1 / ``new_per_s`` less 1 / ``kept_per_s``, the receiver's
 share included. Receivers seldom keep theirs."""
 
-IN_FLIGHT_AT_MOST: Mapping[str, int] = {"native": 2000, "requests": 64}
-"""Requests in flight of one process; ``WEBHOOKS_MAX_IN_FLIGHT`` may lower it."""
+IN_FLIGHT_AT_MOST: Mapping[str, int] = {"native": MAX_OPEN_REQUESTS, "requests": 64}
+"""Requests in flight of one process; ``WEBHOOKS_MAX_IN_FLIGHT`` lowers it."""
+
+SPARE_DESCRIPTORS = 300
+"""Open files of a process besides the connections of its requests: name lookups, the database, the project's code."""
 
 PROCESS_MB = 120
 """Benchmark ``soak``: ``memory_mb`` of one process of a Celery worker, without the project's own code."""
@@ -234,10 +238,12 @@ def described(load: ExpectedLoad, policy: Policy) -> Sequence[tuple[str, str]]:
 
 def assumptions(load: ExpectedLoad, policy: Policy) -> Sequence[str]:
     """Return the assumptions of the plan, one sentence each."""
+    window = policy.in_flight_per_process
     wire = "a new TLS connection for each request" if load.tls else "plain http over persistent connections"
     return (
         f"{1000 * _cpu_seconds(load):.1f} ms of CPU per request ({load.transport}, {wire}); cores at most half busy.",
         f"A process holds {PROCESS_MB} MB, and {_kb_in_flight(load)} KB for each request in flight.",
+        f"It can have {window:,} of them if its limit of open files is {window + SPARE_DESCRIPTORS:,} or more.",
         f"{load.failing_share:.0%} of all attempts fail; a delivery has up to {policy.max_attempts}.",
         f"An envelope has {load.envelope_bytes:,} bytes. Answers are short; at most 16 KiB of each are stored.",
         f"Retention: attempts {counted(policy.attempt_days, 'day')}, events and deliveries {policy.event_days}.",
