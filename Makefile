@@ -17,10 +17,10 @@ NEWER := .venv-newer
 DJANGO_6_1 := django==6.1.3
 DJANGO_NEXT := django>=6.2a1
 # Tests that do not run again with newer versions.
-ON_ONE_DJANGO := house benchmarks acceptance example_project management
+ON_ONE_DJANGO := house benchmarks acceptance docs example_project management
 # Tests that depend more on Django than on Python. They run with the newest Django only, with the first row of each table
 # of parameters: the rows try our rules, and Django does the same for each.
-DJANGO_S := admin api checks emission maintenance metrics models operations replays routing
+DJANGO_S := admin api checks emission maintenance metrics models operations owners pages portal probes replays routing
 # One project without special settings, and one that calls every page, command and address of the API.
 HOSTS_ON_NEWER := host[without_celery_sqlite] or everything_works
 ON_NEWER = $(NEWER)/bin/python -m tests --database=sqlite --part=quick $(if $(RETRY),--retry)
