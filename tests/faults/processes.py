@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..support.forked import Forked
 from ..support.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -20,18 +19,17 @@ class Process:
     """A running Python module with its log. ``kill`` and ``freeze`` affect the whole group."""
 
     def __init__(
-        self, arguments: Sequence[str], *, log: Path, env: Mapping[str, str], ready: str = "", **options: Any
+        self,
+        arguments: Sequence[str],
+        *,
+        log: Path,
+        env: Mapping[str, str],
+        ready: str = "",
+        is_piped: bool = False,
     ) -> None:
         self.log = log
         self._ready = ready
-        with log.open("wb") as output:
-            self.popen = subprocess.Popen(
-                [sys.executable, "-m", *arguments],
-                cwd=ROOT,
-                env=env,
-                start_new_session=True,
-                **{"stdin": subprocess.DEVNULL, "stdout": output, "stderr": output, **options},
-            )
+        self.popen = Forked(arguments, directory=ROOT, log=log, env=env, is_piped=is_piped)
 
     @property
     def output(self) -> str:
@@ -77,9 +75,7 @@ class Host(Process):
     """The emitting process. Between ``begin`` and ``report`` a fault can occur."""
 
     def __init__(self, *, log: Path, env: Mapping[str, str]) -> None:
-        super().__init__(
-            ["tests.faults.host"], log=log, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
-        )
+        super().__init__(["tests.faults.host"], log=log, env=env, is_piped=True)
 
     def wait_until_ready(self) -> None:
         assert self._read_line() == "ready"

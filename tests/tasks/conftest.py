@@ -5,8 +5,6 @@ from __future__ import annotations
 import http.server
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 import uuid
@@ -22,6 +20,7 @@ from django.db import connection
 from webhooks_app.models import Delivery
 from webhooks_app.wake import waking_workers
 
+from ..support.forked import Forked
 from ..support.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -113,11 +112,11 @@ def environment(broker_url: str, directory: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def start_worker(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+def start_worker(tmp_path: Path) -> Iterator[Callable[..., Forked]]:
     """Start ``celery worker``. All are stopped at the end. Keyword arguments become environment variables."""
     with _celery_processes(tmp_path) as start:
 
-        def start_worker(broker_url: str, *options: str, **variables: str) -> subprocess.Popen[bytes]:
+        def start_worker(broker_url: str, *options: str, **variables: str) -> Forked:
             name = f"w{uuid.uuid4().hex[:8]}@%h"
             command = ("worker", "--concurrency", "2", "-n", name, *options)
             return start(broker_url, *command, until=" ready.", **variables)
@@ -126,11 +125,11 @@ def start_worker(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[byte
 
 
 @pytest.fixture
-def start_beat(tmp_path: Path) -> Iterator[Callable[[str], subprocess.Popen[bytes]]]:
+def start_beat(tmp_path: Path) -> Iterator[Callable[[str], Forked]]:
     """Start ``celery beat``. All are stopped at the end."""
     with _celery_processes(tmp_path) as start:
 
-        def start_beat(broker_url: str) -> subprocess.Popen[bytes]:
+        def start_beat(broker_url: str) -> Forked:
             schedule = str(tmp_path / f"schedule-{uuid.uuid4().hex}")
             return start(broker_url, "beat", "--pidfile=", "--schedule", schedule, until="beat: Starting")
 
@@ -138,20 +137,17 @@ def start_beat(tmp_path: Path) -> Iterator[Callable[[str], subprocess.Popen[byte
 
 
 @contextmanager
-def _celery_processes(directory: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
-    started: list[subprocess.Popen[bytes]] = []
+def _celery_processes(directory: Path) -> Iterator[Callable[..., Forked]]:
+    started: list[Forked] = []
 
-    def start(broker_url: str, *arguments: str, until: str, **variables: str) -> subprocess.Popen[bytes]:
+    def start(broker_url: str, *arguments: str, until: str, **variables: str) -> Forked:
         log = directory / f"{arguments[0]}-{len(started)}.log"
-        with log.open("wb") as output:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "celery", "-A", "tests.support.celery", *arguments, "--loglevel", "INFO"],
-                cwd=ROOT,
-                env=environment(broker_url, directory) | variables,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
+        process = Forked(
+            ["celery", "-A", "tests.support.celery", *arguments, "--loglevel", "INFO"],
+            directory=ROOT,
+            log=log,
+            env=environment(broker_url, directory) | variables,
+        )
         started.append(process)
         wait_until(lambda: until in log.read_text(), lambda: log.read_text()[-3000:])
         return process
