@@ -17,7 +17,7 @@ NEWER := .venv-newer
 DJANGO_6_1 := django==6.1.3
 DJANGO_NEXT := django>=6.2a1
 # Tests that do not run again with newer versions.
-ON_ONE_DJANGO := house benchmarks acceptance docs example_project management
+ON_ONE_DJANGO := house benchmarks acceptance example_project management
 # Tests that depend more on Django than on Python. They run with the newest Django only, with the first row of each table
 # of parameters: the rows try our rules, and Django does the same for each.
 DJANGO_S := admin api checks emission maintenance metrics models operations owners pages portal probes replays routing
