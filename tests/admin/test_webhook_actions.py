@@ -26,9 +26,13 @@ PERMISSIONS = {
     "disable": "change_webhook",
     "enable": "change_webhook",
     "rotate_secret": "rotate_webhook_secret",
+    "activate_secret": "rotate_webhook_secret",
+    "withdraw_secret": "rotate_webhook_secret",
     "revoke_previous_secret": "rotate_webhook_secret",
     "delete_selected": "delete_webhook",
 }
+WITH_A_PAGE = {"link_to_pages", "replay_missed", "send_missed", "try_filter"}
+"""Actions that lead to a page, which has its own tests of permissions."""
 
 
 class OwnWebhookPage(WebhookPage):
@@ -46,6 +50,8 @@ def make_ready(webhook: Webhook, action: str) -> None:
         webhook.pause()
     elif action == "revoke_previous_secret":
         webhook.rotate_secret()
+    elif action in ("activate_secret", "withdraw_secret"):
+        webhook.rotate_secret(activate_at=timezone.now() + timedelta(hours=1))
     elif action == "verify":
         unverified(webhook)
 
@@ -358,6 +364,12 @@ def test_an_action_is_recorded_in_the_history(superuser: Page, webhook: Webhook)
         webhook.pk,
         "Started the verification.",
     )
+
+
+def test_the_permission_of_each_action_is_known(superuser: Page, webhook: Webhook) -> None:
+    offered = dict(superuser.get("webhook").context["action_form"].fields["action"].choices)
+
+    assert offered.keys() - {""} == PERMISSIONS.keys() | WITH_A_PAGE
 
 
 @pytest.mark.parametrize("action", PERMISSIONS)

@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from tests.support.rows import EVENT_TYPE, URL, emit_one, end_deliveries, make_webhook, unverified
 from webhooks_app.models import ApiKey, Delivery, Event, Webhook
+from webhooks_app.pages.actions import DELIVERY, WEBHOOK
 
 from .conftest import PROBLEM, ApiClient, client_of
 
@@ -138,6 +139,8 @@ SCOPES = {
         ("POST", "/v1/webhooks/{webhook}/withdraw-secret"),
         ("POST", "/v1/webhooks/{webhook}/revoke-previous-secret"),
         ("POST", "/v1/webhooks/{webhook}/enable"),
+        ("POST", "/v1/webhooks/{webhook}/pause"),
+        ("POST", "/v1/webhooks/{webhook}/resume"),
         ("POST", "/v1/deliveries/{delivery}/redeliver"),
         ("POST", "/v1/deliveries/{delivery}/retry"),
         ("POST", "/v1/webhooks/{webhook}/disable"),
@@ -155,6 +158,17 @@ def body_of(method, path, webhook):
     return {"webhook_id": webhook.id, "event_type": EVENT_TYPE} if path == "/v1/webhooks/test" else None
 
 
+@pytest.mark.parametrize(
+    ("row", "table"),
+    [("webhooks/{webhook}", WEBHOOK), ("deliveries/{delivery}", DELIVERY)],
+    ids=["webhook", "delivery"],
+)
+def test_the_scope_of_each_action_is_known(row, table):
+    routes = {f"/v1/{row}/{name.replace('_', '-')}" for name, action in table.items() if action.meaning}
+
+    assert routes <= {path for _scope, _method, path in CALLS}
+
+
 @pytest.mark.parametrize(("scope", "method", "path"), CALLS, ids=lambda value: value)
 def test_an_operation_requires_only_its_own_scope(alice, scope, method, path):
     webhook = make_webhook(alice)
@@ -165,6 +179,8 @@ def test_an_operation_requires_only_its_own_scope(alice, scope, method, path):
         end_deliveries(state="given_up")
     elif path.endswith("/verify"):
         unverified(webhook)
+    elif path.endswith("/resume"):
+        webhook.pause()
 
     refused = client_of(alice, scopes=sorted(set(SCOPES) - {scope})).call(method, path, body)
     allowed = client_of(alice, scopes=[scope]).call(method, path, body)

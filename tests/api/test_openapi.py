@@ -257,6 +257,31 @@ def test_every_rate_limit_is_documented(document):
     assert [name for name in names if f"`{name}`" not in described] == []
 
 
+def test_the_page_about_the_api_names_each_request(document):
+    named = set()
+    for row in re.findall(r"^\| (`(?:GET|POST|PATCH|DELETE) .*?) \|", API_PAGE.read_text(), re.MULTILINE):
+        first, *others = re.findall("`(.+?)`", row)
+        method, path = first.split()
+        paths = [path, *(each if each.startswith("/v1") else path.rpartition("/")[0] + each for each in others)]
+        named |= {(method, re.sub(r"{\w+}", "{}", each)) for each in paths}
+
+    requests = {
+        (method.upper(), re.sub(r"{\w+}", "{}", path))
+        for path, methods in document["paths"].items()
+        for method in methods.keys() & {"get", "post", "patch", "put", "delete"}
+    }
+
+    assert requests == named
+
+
+@pytest.mark.parametrize("name", ["deliveries", "events", "webhooks", "replays"])
+def test_the_page_about_the_api_names_each_filter(document, name):
+    (row,) = re.findall(rf"^\| {name} \|.*", API_PAGE.read_text(), re.MULTILINE)
+    parameters = {each["name"] for each in document["paths"][f"/v1/{name}"]["get"]["parameters"]}
+
+    assert parameters - {"cursor", "limit"} == set(re.findall(r"`(\w+)[`=]", row)) - {"cancelled"}
+
+
 def test_the_example_of_a_secret_has_the_form_of_a_generated_one():
     secret = examples.examples(tuple(registry))[serializers.WebhookWithSecretSerializer]["secret"]
 

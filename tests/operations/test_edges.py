@@ -22,10 +22,23 @@ from ..support.rows import EVENT_TYPE, emit_one, end_deliveries, unverified
 pytestmark = pytest.mark.django_db
 
 ROOT = Path(webhooks_app.__file__).parent
-EDGES = ("admin", "api", "management")
+EDGES = ("admin", "api", "management", "portal")
+
+
+def audited_methods() -> Iterator[str]:
+    """Yield the public methods of rows that write an entry of the audit log."""
+    for path in (ROOT / "models").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+                calls = (each.func for each in ast.walk(node) if isinstance(each, ast.Call))
+                if any(isinstance(func, ast.Attribute) and func.attr in ("audit", "auditing") for func in calls):
+                    yield node.name
+
+
 VERBS = {
-    *("activate", "await_verification", "disable", "pause", "redeliver", "resume", "revoke", "revoke_previous_secret"),
-    *("rotate_secret", "soft_delete"),
+    *(set(audited_methods()) - {"auditing", "change", "delete", "fail", "start"}),  # names of other things, too
+    *("acknowledge", "await_verification", "ignore", "redeliver", "reopen", "revoke_previous_secret", "rotate_secret"),
+    "withdraw_secret",
 }
 """Methods of a row, called only by operations."""
 

@@ -15,7 +15,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from webhooks_app.exceptions import AlreadyInStateError
-from webhooks_app.models import ApiKey, Delivery, Problem, QueueEntry, Replay, Webhook
+from webhooks_app.models import ApiKey, AuditEntry, Delivery, Problem, QueueEntry, Replay, Webhook
 from webhooks_app.operations.actors import PROJECT
 from webhooks_app.operations.lifecycle import start_verification
 from webhooks_app.operations.registration import update_webhook
@@ -195,6 +195,11 @@ def test_the_tables_name_the_actions_that_a_state_permits(
     assert {name for name, action in table.items() if action.is_for(row)} == permitted
 
 
+@pytest.mark.parametrize("table", [WEBHOOK, DELIVERY, REPLAY, PROBLEM, API_KEY], ids=lambda table: MODELS[id(table)])
+def test_an_action_without_a_form_says_what_it_has_done(table: Table) -> None:
+    assert [name for name, action in table.items() if action.operation and not action.done] == []
+
+
 @walk
 def test_the_operation_refuses_on_the_locked_row_what_the_table_refuses(
     amina: Customer, table: Table, make: Make, state: str, permitted: set[str]
@@ -205,9 +210,10 @@ def test_the_operation_refuses_on_the_locked_row_what_the_table_refuses(
         if action.operation is None:
             continue
         with undone():
-            error = action.rule.refusal(row)
+            error, audited = action.rule.refusal(row), AuditEntry.objects.count()
             if error is None:
                 action.operation(type(row).objects.get(pk=row.pk), actor=PROJECT)
+                assert AuditEntry.objects.count() > audited, name
             else:
                 with pytest.raises(type(error)) as refused:
                     action.operation(type(row).objects.get(pk=row.pk), actor=PROJECT)
@@ -295,7 +301,7 @@ def answer_of_api(api: ApiClient, table: Table, row: Any, name: str) -> Any:
     address = f"/v1/{ROUTES[id(table)]}/{row.pk}"
     if name == "send_test":
         return api.call("POST", "/v1/webhooks/test", {"webhook_id": row.pk, "event_type": EVENT_TYPE})
-    return api.call("DELETE", address) if name == "delete" else api.call("POST", f"{address}/{name}")
+    return api.call("DELETE", address) if name == "delete" else api.call("POST", f"{address}/{name.replace('_', '-')}")
 
 
 @walk
