@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Permission
 from django.db import DEFAULT_DB_ALIAS, connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
@@ -21,7 +22,17 @@ from webhooks_app.admin.display import console_url
 from webhooks_app.emission import emit
 from webhooks_app.maintenance.rollups.folding import fold
 from webhooks_app.maintenance.rollups.reading import Counters, Point, Series, Window
-from webhooks_app.models import Delivery, QueueEntry, Rollup, Webhook, WorkerProcess
+from webhooks_app.models import (
+    AuditEntry,
+    Delivery,
+    QueueEntry,
+    QueueLane,
+    Replay,
+    Rollup,
+    Webhook,
+    WebhookHealth,
+    WorkerProcess,
+)
 from webhooks_app.models.rollup import id_of_account
 from webhooks_app.pages import charts
 from webhooks_app.protocol.ids import first_id_at
@@ -31,6 +42,8 @@ from .conftest import DATA, Page, shows, text
 from .test_content_security import InlineParts
 
 URL = "admin:app_list"
+LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
+FAILING = {"failing_since": LONG_AGO, "given_up_since": LONG_AGO, "given_up_count": 3}
 COUNTED = {"succeeded_at_once": 6, "succeeded_later": 2, "given_up": 2, "failed_timeout": 8, "ms_100": 8, "ms_sum": 640}
 
 
@@ -312,6 +325,47 @@ def test_the_overview_of_an_account_with_10_000_webhooks_reads_some_and_says_so(
     assert read < 10_000
     assert shows(answers[0], "You have more than 100 webhooks.")
     assert 60 <= int(figure(text(answers[0]), "Oldest overdue").removesuffix(" s")) < 600
+
+
+@pytest.fixture
+def crowd(owner: Any) -> None:
+    """1,500 webhooks of one account with their lanes, changes and replays, of which 300 fail."""
+    now = timezone.now()
+    made = Webhook.objects.bulk_create(
+        Webhook(owner=owner, url=f"https://{number}.example/", status="active") for number in range(1500)
+    )
+    WebhookHealth.objects.bulk_create(
+        WebhookHealth(webhook=each, last_success_at=now, **({} if number % 5 else FAILING))
+        for number, each in enumerate(made)
+    )
+    QueueLane.objects.ensure([each.pk for each in made])
+    Replay.objects.bulk_create(
+        Replay(webhook=each, since=now, until=now, state="finished", finished_at=now) for each in made
+    )
+    AuditEntry.objects.bulk_create(
+        AuditEntry(subject=each.pk, action="webhook.changed", owner_id=owner.pk, changes={}, via="console")
+        for each in made
+    )
+    update_statistics()
+
+
+@pytest.mark.only_on("postgresql")
+@pytest.mark.usefixtures("new_tables", "crowd")
+def test_the_overview_of_1_500_webhooks_reads_few_of_them(superuser: Page, staff: Callable[..., Page]) -> None:
+    """PostgreSQL reads small tables from the beginning to the end, so few queries may let it."""
+    address, answers = reverse(URL, args=["webhooks_app"]), list[Any]()
+    owner = get_user_model().objects.get(username="amina")
+    owner.is_staff = True
+    owner.save()
+    owner.user_permissions.set(Permission.objects.filter(codename__startswith="view_"))
+    users = (superuser, Page(get_user_model().objects.get(pk=owner.pk)))
+
+    read = [rows_read(lambda page=page: answers.append(page.client.get(address))) for page in users]  # type: ignore[misc]
+
+    assert shows(answers[0], "https://0.example/")
+    assert shows(answers[1], "You have more than 100 webhooks.")
+    assert read[0] < 4000
+    assert read[1] < 9000
 
 
 def test_the_overview_says_what_happened_and_leads_there(superuser: Page, counted: Webhook) -> None:

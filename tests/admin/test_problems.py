@@ -16,6 +16,7 @@ from django.utils import timezone
 from webhooks_app import emit, registry
 from webhooks_app.models import AuditEntry, Delivery, Problem, Webhook, WebhookHealth
 from webhooks_app.operations import replays
+from webhooks_app.replays import missed
 
 from ..support.rows import end_deliveries, make_problem
 from .conftest import Page, shown_messages, shows, text
@@ -193,6 +194,22 @@ def test_deliveries_cancelled_with_their_webhook_are_missed(superuser: Page, web
     assert "20 since" in text(page)
     assert [hit.missed for hit in impact.context["hits"]] == [20]
     assert replays.count_missed(webhook).number == 20
+
+
+def test_events_that_were_not_examined_are_not_called_delivered(
+    superuser: Page, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(missed, "MOST_READ", 4)
+    problem = make_problem(webhook, missed_from=timezone.now() - timedelta(hours=3))
+    Webhook.objects.update(created_at=timezone.now() - timedelta(days=1))
+    for state in ("succeeded", "given_up"):
+        event = emit("file.deleted", registry.get("file.deleted").example, owner=webhook.owner)
+        end_deliveries(event.deliveries.all(), state=state)
+
+    page = superuser.get("problem", "change", problem.pk)
+
+    assert shows(page, "none of the first events, the only ones that this page has examined")
+    assert str(page.context["page_actions"][-1].label) == "Replay events"
 
 
 def test_nothing_is_recovered_without_missed_events(superuser: Page, webhook: Webhook) -> None:

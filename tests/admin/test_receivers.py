@@ -514,6 +514,22 @@ def test_of_1500_webhooks_further_pages_read_few(superuser: Page) -> None:
 
 @pytest.mark.only_on("postgresql")
 @pytest.mark.usefixtures("new_tables", "crowd")
+def test_the_pages_of_an_account_with_most_of_1500_webhooks_read_few(staff: Callable[..., Page]) -> None:
+    page = staff("berta", "view_webhook", "view_delivery")
+    kept = list(Webhook.objects.order_by("pk").values_list("pk", flat=True)[:1500])
+    Webhook.objects.exclude(pk__in=kept).delete()
+    Webhook.objects.filter(pk__in=kept[:1000]).update(owner=page.user)
+    update_statistics()
+    states = ("failing", "partly_failing", "healthy", "disabled")
+    queries = [{"sort": sort, "state": state, "p": p} for sort in ("owner", "-p95") for state in states for p in "16"]
+
+    read = {str(query): rows_read(partial(listed, page, **query)) for query in queries}
+
+    assert {query: rows for query, rows in read.items() if rows > 8000} == {}
+
+
+@pytest.mark.only_on("postgresql")
+@pytest.mark.usefixtures("new_tables", "crowd")
 def test_a_page_of_healthy_webhooks_among_disabled_ones_reads_few(superuser: Page) -> None:
     kept = Webhook.objects.order_by("pk").values_list("pk", flat=True)[:100]
     Webhook.objects.exclude(pk__in=list(kept)).update(status="disabled")

@@ -7,15 +7,25 @@ from itertools import product
 from typing import Any
 
 import pytest
+from django.contrib.auth import get_user_model
+from django.db import connection
 from django.utils import timezone
 
-from webhooks_app.models import Delivery, DeliveryAttempt, Webhook
+from webhooks_app.models import Delivery, DeliveryAttempt, Event, Webhook
 from webhooks_app.models.problem import Cause
 from webhooks_app.operations.actors import PROJECT
 from webhooks_app.operations.sending import redeliver
-from webhooks_app.protocol.ids import new_id, new_ordered_id
-from webhooks_app.replays.missed import CANCELLED, NEVER_QUEUED, count_missed, missed_events, still_missed
+from webhooks_app.protocol.ids import first_id_at, new_id, new_ordered_id
+from webhooks_app.replays.missed import (
+    CANCELLED,
+    NEVER_QUEUED,
+    count_missed,
+    count_missed_of_each,
+    missed_events,
+    still_missed,
+)
 
+from ..support.plans import rows_read, update_statistics
 from ..support.rows import emit_one, end_deliveries, make_id_older, make_webhook
 
 pytestmark = pytest.mark.django_db
@@ -116,3 +126,85 @@ def test_events_cancelled_with_their_webhook_are_missed(webhook: Webhook) -> Non
 
     assert missed(webhook) == {(webhook.pk, TIMEOUT): 1, (webhook.pk, CANCELLED): 1, (webhook.pk, NEVER_QUEUED): 1}
     assert count_missed(webhook, since=webhook.created_at).number == len({tried, untried, never})
+
+
+def test_a_count_that_ends_early_is_a_lower_bound(webhook: Webhook) -> None:
+    for _ in range(6):
+        give_up(webhook, TIMEOUT)
+
+    counted = [count_missed(webhook, since=webhook.created_at, most=most)[::2] for most in (0, 8, 19, 40)]
+
+    assert counted == [(0, True), (2, True), (5, True), (6, False)]
+
+
+def test_an_event_with_too_many_deliveries_is_not_counted(webhook: Webhook) -> None:
+    event = give_up(webhook, TIMEOUT).event
+    others = [make_webhook(webhook.owner, url=f"https://{number}.example/") for number in range(9)]
+    Delivery.objects.bulk_create(Delivery(event=event, webhook=each, state="succeeded") for each in others)
+
+    counted = [count_missed(webhook, since=webhook.created_at, most=most)[::2] for most in (11, 40)]
+
+    assert counted == [(0, True), (1, False)]
+
+
+def test_a_webhook_leaves_the_rows_that_it_spares_to_the_next_ones(webhook: Webhook) -> None:
+    others = [make_webhook(webhook.owner, "file.deleted", url=f"https://{number}.example/") for number in range(2)]
+    Webhook.objects.filter(pk__in=[each.pk for each in others]).update(created_at=timezone.now() + timedelta(hours=1))
+    for each in others:
+        each.refresh_from_db()
+    for _ in range(6):
+        give_up(webhook, TIMEOUT)
+
+    counts = count_missed_of_each([*others, webhook], since=webhook.created_at, most=40)
+
+    assert [each.number for each in counts] == [0, 0, 6]
+
+
+@pytest.fixture
+def crowd(webhook: Webhook) -> list[Webhook]:
+    """Eight webhooks with deliveries of 4,000 events, among those of other accounts. The first two were not reached."""
+    hour = timedelta(hours=1)
+    others = get_user_model().objects.bulk_create(get_user_model()(username=f"other {number}") for number in range(9))
+    webhooks = [webhook, *(make_webhook(webhook.owner, *webhook.event_types, url=webhook.url) for _ in range(7))]
+    began_at = timezone.now() - 3 * hour
+    Webhook.objects.update(created_at=began_at - hour, status="disabled", status_changed_at=began_at)
+    ids = [first_id_at("evt", began_at + number * timedelta(milliseconds=200)) for number in range(40_000)]
+    fields = {"type": webhook.event_types[0], "created_at": began_at, "body": "{}"}
+    owners = [webhook.owner, *others]
+    events = Event.objects.bulk_create(
+        (Event(id=pk, owner=owners[number % 10], **fields) for number, pk in enumerate(ids)), batch_size=5000
+    )
+    states = ["given_up"] * 2 + ["succeeded"] * 6
+    ended = {"last_result": "timeout", "attempt_count": 1, "finished_at": timezone.now()}
+    Delivery.objects.bulk_create(
+        (
+            Delivery(event=event, webhook=each, state=state, **ended)
+            for event in events[::10]
+            for each, state in zip(webhooks, states, strict=True)
+        ),
+        batch_size=5000,
+    )
+    update_statistics()
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off; SET LOCAL random_page_cost = 1")  # as in large tables
+    found = Webhook.objects.in_bulk([each.pk for each in webhooks])
+    return [found[each.pk] for each in webhooks]
+
+
+@pytest.mark.only_on("postgresql")
+@pytest.mark.usefixtures("new_tables")
+def test_few_rows_are_read_to_count_what_is_missed_of_many(crowd: list[Webhook]) -> None:
+    since = timezone.now() - timedelta(hours=3)
+    counted: list[Any] = []
+
+    read = [
+        rows_read(lambda: counted.append(count_missed(crowd[0], since=since))),
+        rows_read(lambda: counted.extend(count_missed_of_each(crowd, since=since))),
+        rows_read(lambda: counted.append(missed_events(crowd, since, is_for_owner=False))),
+    ]
+
+    assert max(read) < 8000, read
+    assert counted[0].number > 400
+    assert [each.number > 20 for each in counted[1:-1]] == [True] * 2 + [False] * 6
+    assert all(each.has_more for each in counted[:-1])
+    assert {each.pk for each in crowd} <= counted[-1][1]

@@ -10,6 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from tests.api.conftest import client_of
+from tests.support.plans import rows_read, update_statistics
 from tests.support.rows import EVENT_TYPE, deliveries, emit_one, end_deliveries, make_older, make_webhook
 from webhooks_app import send_test_event
 from webhooks_app.models import AuditEntry, Delivery, Event, Replay, Webhook
@@ -17,7 +18,7 @@ from webhooks_app.operations import lifecycle
 from webhooks_app.operations.actors import PROJECT
 from webhooks_app.operations.lifecycle import start_verification
 from webhooks_app.operations.registration import update_webhook
-from webhooks_app.protocol.ids import first_id_at
+from webhooks_app.protocol.ids import first_id_at, new_id
 from webhooks_app.routing import report as decisions
 from webhooks_app.routing.report import decide
 
@@ -203,6 +204,23 @@ def test_a_reason_before_the_audit_log_is_not_guessed(alice, settings, monkeypat
         monkeypatch.setattr(decisions, "MAX_CHANGES", 1)
 
     assert reasons(event) == [expected]
+
+
+@pytest.mark.only_on("postgresql")
+@pytest.mark.usefixtures("new_tables")
+def test_changes_of_other_webhooks_are_not_read(alice):
+    event = emit_one(alice)
+    own = Webhook.objects.bulk_create(
+        Webhook(owner=alice, url="https://a.example/", status="active") for _ in range(150)
+    )
+    subjects = [*(each.pk for each in own), *(new_id("wh") for _ in range(1350))]
+    facts = {"action": "webhook.changed", "changes": {"url": ["", ""]}, "via": "console"}
+    AuditEntry.objects.bulk_create(
+        [AuditEntry(subject=subjects[number % 1500], **facts) for number in range(30_000)], batch_size=5000
+    )
+    update_statistics()
+
+    assert rows_read(lambda: decide(event)) < 3000
 
 
 def test_tests_and_pauses_do_not_hide_the_changes_of_a_webhook(alice, monkeypatch):

@@ -17,6 +17,7 @@ from django.urls import URLPattern
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from ..database.sql import having_ids
 from ..maintenance.rollups.periods import Period
 from ..maintenance.rollups.reading import Window
 from ..models import DeliveryAttempt, Problem, Webhook
@@ -133,7 +134,7 @@ class ImpactPage(OwnedAdmin):
         self, request: HttpRequest, causes: Mapping[str, set[Cause]], period: Period, wanted: Mapping[str, str]
     ) -> tuple[list[Hit], list[Hit]]:
         """Return the accounts and the causes."""
-        rows = Webhook.objects.filter(pk__in=causes).select_related("owner", "health").order_by("url")
+        rows = having_ids(Webhook.objects.select_related("owner", "health"), causes).order_by("url")
         given_up = period.given_up(list(rows))
         most_first = sorted(given_up, key=lambda webhook: -given_up[webhook])
         missed, more = missed_events(most_first, period.since, period.until, is_for_owner=not manages_all(request))

@@ -22,6 +22,7 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from ..conf import settings
+from ..database.sql import having_ids
 from ..delivery.sql import oldest_due_at
 from ..doctor.delivery import DUE_ERROR, DUE_WARNING, tolerated
 from ..maintenance.rollups import reading
@@ -29,7 +30,7 @@ from ..maintenance.rollups.reading import Counters, Series, Window
 from ..models import AuditEntry, Delivery, Problem, QueueEntry, Webhook, WebhookHealth, WorkerProcess
 from ..models.health import Thresholds
 from ..models.rollup import EVERY_WEBHOOK, id_of_account
-from ..models.standing import Standing
+from ..models.standing import Standing, exists
 from ..pages import charts
 from ..pages.charts import TITLES, window_of
 from ..pages.display import grouped, in_time, percent
@@ -285,7 +286,7 @@ def _oldest_due(webhook_ids: Sequence[str], now: datetime) -> Sequence[datetime 
     is_waiting = Q(claimed_at=None) | Q(leased_until__lte=now)
     entries = QueueEntry.objects.filter(is_waiting, webhook=OuterRef("pk"), due_at__lte=now)
     oldest = Subquery(entries.order_by("due_at").values("due_at")[:1])
-    webhooks = Webhook.objects.filter(pk__in=webhook_ids, status=Webhook.Status.ACTIVE, paused_at=None)
+    webhooks = having_ids(Webhook.objects.filter(status=Webhook.Status.ACTIVE, paused_at=None), webhook_ids)
     return list(webhooks.order_by().values_list(oldest, flat=True))
 
 
@@ -320,7 +321,7 @@ def _count(rows: QuerySet[Any]) -> int:
 
 def _endangered(webhook_ids: list[str] | None, now: datetime) -> list[str]:
     """Return the active webhooks that have failed longest."""
-    failing = WebhookHealth.objects.failing(now).filter(webhook__in=Webhook.objects.active())
+    failing = WebhookHealth.objects.failing(now).filter(exists(Webhook.objects.active().filter(pk=OuterRef("pk"))))
     if webhook_ids is not None:
         failing = failing.filter(webhook__in=webhook_ids)
     return list(failing.order_by("failing_since").values_list("pk", flat=True)[:MAX_ENDANGERED])
@@ -328,8 +329,9 @@ def _endangered(webhook_ids: list[str] | None, now: datetime) -> list[str]:
 
 def _listed(endangered: list[str], window: Window, webhook_ids: list[str] | None) -> list[Webhook]:
     listed = dict.fromkeys([*endangered, *reading.worst_webhooks(window, webhook_ids)])
-    webhooks = Webhook.objects.existing().select_related("health", "lane").in_bulk(listed)
-    return [webhooks[pk] for pk in listed if pk in webhooks]
+    webhooks = having_ids(Webhook.objects.existing().select_related("health", "lane"), listed)
+    places = list(listed)
+    return sorted(webhooks, key=lambda webhook: places.index(webhook.pk))
 
 
 def webhooks_overview(context: RequestContext) -> dict[str, Any]:

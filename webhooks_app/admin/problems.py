@@ -78,7 +78,8 @@ class ProblemAdmin(ImpactPage, ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
 
     def has_button(self, item: Problem, action: str) -> bool:
         if action == "recover":
-            return not item.webhook.is_deleted and self._missed(item).number > 0
+            missed = self._missed(item)
+            return not item.webhook.is_deleted and (missed.number > 0 or missed.has_more)
         return super().has_button(item, action)
 
     # Columns and fields
@@ -116,6 +117,8 @@ class ProblemAdmin(ImpactPage, ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
     @admin.display(description=_("missed events"))
     def missed(self, problem: Problem) -> SafeString | str:
         counted = self._missed(problem)
+        if not counted.number and counted.has_more:
+            return gettext("none of the first events, the only ones that this page has examined")
         if not counted.number:
             return gettext("none: every event was delivered, or is still attempted")
         text = gettext("at least {number} since {moment}") if counted.has_more else gettext("{number} since {moment}")

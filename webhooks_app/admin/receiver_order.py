@@ -131,7 +131,7 @@ class ReceiverOrder:
     def _by_owner(self) -> Iterator[Sequence[str]]:
         """Yield some webhooks at a time, sorted by the names of their accounts. Those of the platform are last."""
         few = self._few(self.state)
-        webhooks = self.found if few is None else self.found.filter(pk__in=few)
+        webhooks = self.found if few is None or self.is_narrow else having_ids(self.found, few)
         name = f"owner__{owners().name_field}"
         named = webhooks.filter(**{f"{name}__isnull": False}).order_by(
             f"-{name}" if self._is_descending else name, "-pk"
@@ -141,8 +141,9 @@ class ReceiverOrder:
             if self.limit is None:
                 yield list(ids)
                 continue
+            sliced: Any = ids if few is None else list(ids)  # few are read once, and not again for each slice
             for start in count(0, SORTED):
-                yield (some := list(ids[start : start + SORTED]))
+                yield (some := list(sliced[start : start + SORTED]))
                 if len(some) < SORTED or self.is_cut_short:
                     break
 

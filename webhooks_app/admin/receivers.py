@@ -21,6 +21,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from ..database.sql import having_ids
 from ..maintenance.rollups.periods import MOST_DAYS, Period
 from ..maintenance.rollups.reading import Window
 from ..maintenance.rollups.recent import QUEUED, SPANS
@@ -255,7 +256,8 @@ def _pages(ids: Iterator[str], period: Period) -> Iterator[Sequence[ReceiverRow]
 
 def _rows(webhook_ids: Sequence[str], period: Period) -> tuple[Sequence[ReceiverRow], bool]:
     """Return the rows of the existing webhooks, and True if the queue was counted now."""
-    webhooks = Webhook.objects.select_related("owner", "health").in_bulk(webhook_ids)
+    found = having_ids(Webhook.objects.select_related("owner", "health"), webhook_ids)
+    webhooks = {webhook.pk: webhook for webhook in found}
     queued, judged = _queued(webhook_ids), healths_of(webhooks.values())
     figures = period.figures(webhooks.values())
     rows = [_row(webhooks[pk], judged[pk], period, figures[pk], queued) for pk in webhook_ids if pk in webhooks]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from hashlib import sha256
@@ -176,23 +176,25 @@ class OuterId(Slot):
 
 
 class _IsOneOf(models.Func):
-    template = "%(expressions)s::uuid[])))"
+    template = "%(expressions)s::%(type)s[])))"
     arg_joiner = " = ANY(ARRAY(SELECT unnest("
     arity = 2
     output_field = models.BooleanField()
 
 
-def having_ids(rows: models.QuerySet[Any, Any], ids: Sequence[str]) -> models.QuerySet[Any, Any]:
-    """Return the rows with these identifiers.
+def having_ids(
+    rows: models.QuerySet[Any, Any], ids: Collection[str], *, field: str = "pk"
+) -> models.QuerySet[Any, Any]:
+    """Return the rows with these identifiers, or with these values of another field of identifiers.
 
     PostgreSQL reads each by the index. If it knew their number, it might read the whole table, again for each call.
     """
     connection = connections[rows.db]
     if not dialect_for(connection).has_lateral_joins:
-        return rows.filter(pk__in=ids)
-    field: Any = rows.model._meta.pk
-    values = [field.get_db_prep_value(pk, connection) for pk in ids]
-    return rows.filter(_IsOneOf(models.F("pk"), models.Value(values)))
+        return rows.filter(**{f"{field}__in": ids})
+    of: Any = rows.model._meta.pk if field == "pk" else rows.model._meta.get_field(field)
+    values = [of.get_db_prep_value(each, connection) for each in ids]
+    return rows.filter(_IsOneOf(models.F(field), models.Value(values), type=of.db_type(connection)))
 
 
 def compiled(query: models.QuerySet[Any, Any]) -> Query:

@@ -150,11 +150,16 @@ def newest_of_each(rows: QuerySet[Any], parts: Parts, count: int, *, after: int 
     return ids.read(count, after=after, total=count * len(parts.ids))
 
 
+def oldest_of(rows: QuerySet[Any], parts: Parts, count: int) -> list[str]:
+    """Return the identifiers of the first ``count`` rows of these parts, or of the whole list, the oldest first."""
+    return _Ids(rows, is_upwards=True, parts=parts).read(count)
+
+
 def created_within(rows: QuerySet[Any], since: datetime | None = None, until: datetime | None = None) -> QuerySet[Any]:
     """Return the rows created in a period, by their identifiers, which contain the time."""
     for lookup, moment in (("gte", since), ("lt", until)):
         if moment is not None:
-            rows = _limited(rows, lookup, first_id_at(id_field(rows).prefix, moment))
+            rows = limited(rows, lookup, first_id_at(id_field(rows).prefix, moment))
     return rows
 
 
@@ -233,7 +238,7 @@ class _Listing(NamedTuple):
         def examined(rows: QuerySet[Any]) -> _Ids:
             found = _beyond(rows, cursor)
             if edge is not None:
-                found = _limited(found, "lte" if is_upwards else "gte", edge)
+                found = limited(found, "lte" if is_upwards else "gte", edge)
             return _Ids(found, is_upwards, self.parts)
 
         if self.horizon is None or not dialect_of(self.rows.db).has_lateral_joins:
@@ -362,10 +367,10 @@ class _Ids(NamedTuple):
 def _beyond(rows: QuerySet[Any], cursor: Cursor | None) -> QuerySet[Any]:
     if cursor is None:
         return rows
-    return _limited(rows, "gt" if cursor.is_upwards else "lt", f"{id_field(rows).prefix}_{cursor.digits}")
+    return limited(rows, "gt" if cursor.is_upwards else "lt", f"{id_field(rows).prefix}_{cursor.digits}")
 
 
-def _limited(rows: QuerySet[Any], lookup: str, pk: str) -> QuerySet[Any]:
+def limited(rows: QuerySet[Any], lookup: str, pk: str) -> QuerySet[Any]:
     """Return the rows before or after an identifier.
 
     With a known value, PostgreSQL may prefer the few rows of a short time to those of a part, and read the rows of all

@@ -17,6 +17,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from ..conf import policy_of_delivery
+from ..database.sql import having_ids
 from .delivery import Delivery
 from .disclosure import UNREACHABLE, masks
 from .episode import Episode
@@ -201,9 +202,9 @@ def conditions(now: datetime) -> dict[Standing, Q]:
     failing = Q(Exists(WebhookHealth.objects.filter(is_failing(now), webhook=OuterRef("pk"))))
     well = running & ~failing
     partly = Q(health__trouble=Trouble.PARTLY)
-    retrying = Q(_has(_retries(now))) | Q(health__failing_since__isnull=False)
+    retrying = Q(exists(_retries(now))) | Q(health__failing_since__isnull=False)
     slow = Q(health__trouble=Trouble.SLOW)
-    late = Q(_has(_due(now - delay())))
+    late = Q(exists(_due(now - delay())))
     chooses = Q(rate_limit__isnull=False) | Q(max_in_flight__isnull=False) | ~Q(order=Order.NONE)
     held = chooses & Q(Exists(WorkerProcess.objects.running()))
     quiet = well & ~partly & ~retrying & ~slow & ~late
@@ -224,12 +225,12 @@ def conditions(now: datetime) -> dict[Standing, Q]:
     }
 
 
-def _has(entries: OrderedEntries) -> IsNull:
-    """Return the condition that a webhook has such an entry, which is looked up in the index for each webhook.
+def exists(rows: Any) -> IsNull:
+    """Return the condition that such a row exists, which is looked up in the index for each row of the query.
 
-    For ``EXISTS`` in the cases of an expression, PostgreSQL may read the whole queue instead, into a hash table.
+    For ``EXISTS`` or ``IN``, PostgreSQL may read the whole table instead, into a hash table.
     """
-    return IsNull(Subquery(entries.values("pk")[:1]), False)
+    return IsNull(Subquery(rows.values("pk")[:1]), False)
 
 
 def _retries(now: datetime) -> OrderedEntries:
@@ -294,7 +295,7 @@ def _waiting(using: str, webhook_ids: list[str], now: datetime) -> dict[str, Wai
     if not webhook_ids:
         return {}
     oldest, retry = _first(_due(now)), _first(_retries(now))
-    rows: Any = Webhook.objects.using(using).filter(pk__in=webhook_ids).order_by()
+    rows: Any = having_ids(Webhook.objects.using(using), webhook_ids).order_by()
     found = list(rows.values_list("pk", oldest, retry))
     is_anything_due = any(due_at is not None for _pk, due_at, _retry_at in found)
     has_workers = not is_anything_due or WorkerProcess.objects.using(using).running().exists()

@@ -91,6 +91,13 @@ def count_missed(webhook: Webhook, *, since: datetime | None = None) -> Missed:
     return missed.count_missed(webhook, since=since)
 
 
+def count_missed_of_each(webhooks: Sequence[Webhook]) -> list[Missed]:
+    """Return what ``recover_missed`` would send to each of these webhooks. The more they are, the fewer are counted."""
+    if webhooks:
+        _fold(webhooks[0].alias)
+    return missed.count_missed_of_each(webhooks)
+
+
 def failures_of(webhook: Webhook) -> list[FailingPeriod]:
     """Return the failing periods of the last week, the latest last."""
     _fold(webhook.alias)

@@ -46,8 +46,9 @@ PLATFORM = "-"
 
 TRUE_OR_FALSE = MappingProxyType({"true": _("yes"), "false": _("no")})
 
-WITH_ATTEMPTS = 600
-"""Maximum number of deliveries that one page examines for an answer: it reads all attempts of each, often four."""
+WITH_ATTEMPTS, PENDING_WITH_ATTEMPTS = 600, 250
+"""Maximum number of deliveries that one page examines for an answer: it reads all attempts of each, often four. Between
+those of the queue, there are others in the log of a webhook."""
 
 State = Delivery.State
 
@@ -169,8 +170,10 @@ class DeliveryList(RowList):
         return parts.field != "event"  # which has deliveries to other accounts, and other terms of the search
 
     def horizon(self, asked: Asked) -> int:
-        horizon = Delivery.objects.horizon_of(asked.values.get("state", ""))
-        return min(horizon, WITH_ATTEMPTS) if "answer" in asked.values else horizon
+        state = asked.values.get("state", "")
+        if "answer" in asked.values:
+            return PENDING_WITH_ATTEMPTS if state == State.PENDING else WITH_ATTEMPTS
+        return Delivery.objects.horizon_of(state)
 
     def source(self, asked: Asked, by_index: Sequence[ListFilter]) -> Any:
         """Return the queue for a list of pending deliveries.

@@ -13,6 +13,7 @@ from django.utils.text import Truncator, capfirst
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from ..database.sql import having_ids
 from ..maintenance.rollups import reading
 from ..maintenance.rollups.reading import Counters, Series, Window
 from ..models import AuditEntry, Delivery, Problem, QueueEntry, Replay, Webhook, WebhookHealth
@@ -179,7 +180,7 @@ def happenings(
 
 
 def _replays(webhooks: Mapping[str, Webhook], url: Callable[[str], str]) -> Iterator[PastChange]:
-    ended = Replay.objects.filter(webhook__in=list(webhooks), finished_at__isnull=False).order_by("-pk")
+    ended = having_ids(Replay.objects.filter(finished_at__isnull=False), webhooks, field="webhook").order_by("-pk")
     for replay in ended[:MAX_PAST_ROWS]:
         assert replay.finished_at is not None
         text = gettext("Replay: %(state)s") % {"state": replay.get_state_display()}
@@ -191,7 +192,8 @@ def _entries(
 ) -> Iterator[PastChange]:
     newest = [entry for entry in entries.order_by("-pk")[:MAX_ENTRIES] if entry.action.startswith(ABOUT)]
     others = {entry.subject for entry in newest if entry.action.startswith("webhook.")} - webhooks.keys()
-    known = {**webhooks, **(Webhook.objects.existing().only("url", "description").in_bulk(others) if others else {})}
+    named = having_ids(Webhook.objects.existing().only("url", "description"), others) if others else ()
+    known = {**webhooks, **{webhook.pk: webhook for webhook in named}}
     for entry in newest[:MAX_HAPPENINGS]:
         webhook = known.get(entry.subject)
         link = url(entry.subject) if webhook or not entry.action.startswith("webhook.") else ""
@@ -200,7 +202,8 @@ def _entries(
 
 
 def _problems(webhooks: Mapping[str, Webhook], url: Callable[[str], str]) -> Iterator[PastChange]:
-    for problem in Problem.objects.filter(webhook__in=list(webhooks)).order_by("-pk")[:MAX_PAST_ROWS]:
+    newest = having_ids(Problem.objects.all(), webhooks, field="webhook").order_by("-pk")
+    for problem in newest[:MAX_PAST_ROWS]:
         webhook = webhooks[problem.webhook_id]
         is_masked = masks(problem.result, is_handshake=False, status=webhook.status)
         cause = {"cause": result_in_words(UNREACHABLE) if is_masked else str(problem.cause)}

@@ -22,16 +22,24 @@ from ..models.keyset import MAX_RANGES, Parts, created_within, newest_of_each
 from ..models.problem import Cause
 from ..models.replay import missing_outcomes
 from ..protocol.ids import time_of
-from .planning import MOST_EVENTS, ONE_TICK, Match, look, missed_since
+from .planning import MOST_EVENTS, ONE_TICK, Examined, Match, look, missed_since
 
-MOST_COUNTED = 3000
-"""Maximum number of events that are examined to find the missed ones of a webhook."""
+MOST_READ = 6500
+"""Rows that are read to count missed events, of the 10,000 that a page may read. An event costs two, and its deliveries
+to all webhooks one each: with three webhooks, 1,300 events are examined."""
 
-MOST_GIVEN_UP = 1200
-"""Given-up deliveries that are read, the latest of each webhook, and as many cancelled ones."""
+FIRST_EXAMINED, EXAMINED_AT_ONCE = 100, 500
+"""Events that are examined first, to know how many deliveries an event has; and at once. For more, PostgreSQL might
+read the events of all accounts."""
 
-MOST_STOPPED = 20
-"""Stopped webhooks whose events are examined for those that were never queued."""
+MOST_SEARCHED = 3000
+"""Events among which a worker looks for a missed one."""
+
+MOST_GIVEN_UP, MOST_CANCELLED = 1000, 200
+"""Given-up and cancelled deliveries that are read, the latest of each webhook. Each costs up to four rows."""
+
+MOST_STOPPED, MOST_READ_OF_STOPPED = 20, 1500
+"""Stopped webhooks whose events are examined for those that were never queued, and the rows that are read for that."""
 
 CANCELLED, NEVER_QUEUED = Cause("cancelled"), Cause("missed")
 """The causes of events without an attempt."""
@@ -73,24 +81,54 @@ class Missed(NamedTuple):
     since: datetime
     has_more: bool = False
     """Whether later events were not examined."""
+    rows: int = 0
+    """The number of rows that were read."""
 
 
 def count_missed(
-    webhook: Webhook, *, since: datetime | None = None, until: datetime | None = None, states: Sequence[str] = ()
+    webhook: Webhook,
+    *,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    states: Sequence[str] = (),
+    most: int | None = None,
 ) -> Missed:
-    """Count the events missed since then, among at most ``MOST_COUNTED``; save nothing.
+    """Count the events missed since then, the oldest first, as far as ``most`` rows suffice; save nothing.
 
-    The default is what ``plan_replay`` covers by default. ``states`` limits the events to some outcomes.
+    The default is what ``plan_replay`` covers by default, and ``MOST_READ``. ``states`` limits the events to some
+    outcomes.
     """
     since = missed_since(webhook) if since is None else max(since, webhook.created_at)
-    draft, number = _draft(webhook, since, until, states=list(states) or missing_outcomes()), 0
-    for _page in range(MOST_COUNTED // MOST_EVENTS):
-        found = look(webhook.alias, draft)
-        number += len(found.matches)
+    draft = _draft(webhook, since, until, states=list(states) or missing_outcomes())
+    most = MOST_READ if most is None else most
+    size, left, number = max(1, min(FIRST_EXAMINED, most // 40)), most, 0
+    while size:
+        found = look(webhook.alias, draft, size=size, most=left)
+        number, left = number + len(found.matches), left - found.rows
         if found.is_last:
-            return Missed(number, draft.since)
-        draft.cursor = found.examined[-1]
-    return Missed(number, draft.since, has_more=True)
+            return Missed(number, draft.since, rows=most - left)
+        if found.examined:
+            draft.cursor = found.examined[-1]
+        size = _next_size(found, size, left) if 4 * left > most else 0
+    return Missed(number, draft.since, has_more=True, rows=most - left)
+
+
+def _next_size(found: Examined, size: int, left: int) -> int:
+    """Return how many events to examine next, so that they take most of the rows that are left. Other events vary."""
+    return min(EXAMINED_AT_ONCE, 3 * left * size // (4 * found.rows)) if found.examined else size // 10
+
+
+def count_missed_of_each(webhooks: Sequence[Webhook], *, most: int | None = None, **which: Any) -> list[Missed]:
+    """Count the events that each webhook has missed. Of ``most`` rows in all, each leaves to the others what it spares.
+
+    ``which`` are the arguments of ``count_missed``.
+    """
+    found: list[Missed] = []
+    most = MOST_READ if most is None else most
+    for place, webhook in enumerate(webhooks):
+        found.append(count_missed(webhook, most=most // (len(webhooks) - place), **which))
+        most = max(0, most - found[-1].rows)
+    return found
 
 
 def _draft(webhook: Webhook, since: datetime, until: datetime | None = None, **fields: Any) -> Replay:
@@ -103,13 +141,13 @@ def _draft(webhook: Webhook, since: datetime, until: datetime | None = None, **f
 def first_missed(
     webhook: Webhook, *, since: datetime, recovers_since: datetime | None = None
 ) -> tuple[Match | None, datetime | None]:
-    """Return the oldest missed event since then, among the next ``MOST_COUNTED``, and the time of the first other one.
+    """Return the oldest missed event since then, among the next ``MOST_SEARCHED``, and the time of the first other one.
 
     The time is None if there are no other events. With ``recovers_since``, events do not count that a replay for this
     failure has already sent.
     """
     draft = _draft(webhook, since, states=missing_outcomes(), recovers_since=recovers_since)
-    for _page in range(MOST_COUNTED // MOST_EVENTS):
+    for _page in range(MOST_SEARCHED // MOST_EVENTS):
         found = look(webhook.alias, draft)
         if found.matches:
             return found.matches[0], None
@@ -130,7 +168,7 @@ def missed_events(
     """
     ids = [webhook.pk for webhook in webhooks]
     failed, unread = _failed(ids, since, until)
-    settled = _delivered_or_pending([each.first_id or each.pk for each in failed])
+    settled = _delivered_or_pending(failed)
     newest = {(each.webhook_id, each.event_id): each for each in reversed(failed)}.values()
     missed = (each for each in newest if (each.first_id or each.pk) not in settled)
     found = Counter((each.webhook_id, _cause(each)) for each in missed if not (each.is_masked and is_for_owner))
@@ -170,8 +208,8 @@ def _never_queued(
     stopped = [each for each in webhooks if each.is_stopped or each.status_changed_at >= since]
     found: MissedByCause = Counter()
     more = {each.pk for each in stopped[MOST_STOPPED:]}
-    for webhook in stopped[:MOST_STOPPED]:
-        counted = count_missed(webhook, since=since, until=until, states=[Replay.Outcome.MISSED.value])
+    read, which = stopped[:MOST_STOPPED], {"since": since, "until": until, "states": [Replay.Outcome.MISSED.value]}
+    for webhook, counted in zip(read, count_missed_of_each(read, most=MOST_READ_OF_STOPPED, **which), strict=True):
         found[webhook.pk, NEVER_QUEUED] = counted.number
         if counted.has_more:
             more.add(webhook.pk)
@@ -182,12 +220,14 @@ def _failed(webhook_ids: Sequence[str], since: datetime, until: datetime | None)
     """Return the latest deliveries given up or cancelled in a period, newest first, and webhooks that may have more."""
     rows = Delivery.objects.filter(kind=Delivery.Kind.EVENT)
     is_listed = rows.is_listed(State.GIVEN_UP)
-    lists = [rows.in_state(state) for state in Delivery.LISTED_STATES] if is_listed else [rows]
+    most = {State.GIVEN_UP: MOST_GIVEN_UP, State.CANCELLED: MOST_CANCELLED}
+    lists = [(rows.in_state(state), number) for state, number in most.items()]
     found: list[Failed] = []
     unread: set[str] = set(webhook_ids[MAX_RANGES:])
-    for each in lists:
+    for each, number in lists if is_listed else [(rows, MOST_GIVEN_UP)]:
         # Deliveries are ordered by their creation, and short retries end before older long ones.
-        some, others = _latest(created_within(each, since - _longest_span(), until), webhook_ids[:MAX_RANGES])
+        created = created_within(each, since - _longest_span(), until)
+        some, others = _latest(created, webhook_ids[:MAX_RANGES], number)
         found += some
         unread |= others
     ended = [
@@ -198,10 +238,10 @@ def _failed(webhook_ids: Sequence[str], since: datetime, until: datetime | None)
     return sorted(ended, key=lambda each: each.pk, reverse=True), unread
 
 
-def _latest(rows: QuerySet[Delivery], webhook_ids: Sequence[str]) -> tuple[list[Failed], set[str]]:
+def _latest(rows: QuerySet[Delivery], webhook_ids: Sequence[str], most: int) -> tuple[list[Failed], set[str]]:
     """Return the latest of these deliveries, and the webhooks that may have more of them."""
     found: list[Failed] = []
-    unread, left, after = list(webhook_ids), MOST_GIVEN_UP, 0
+    unread, left, after = list(webhook_ids), most, 0
     for _round in range(ROUNDS):
         share = left // (len(unread) or 1)
         if not unread or not share:
@@ -231,12 +271,14 @@ def _read(ids: Sequence[str]) -> Iterator[Failed]:
         yield Failed(*values)
 
 
-def _delivered_or_pending(first_ids: Sequence[str]) -> set[str]:
-    """Return those of the first deliveries whose event was delivered, by them or later, or is about to be sent."""
-    if not first_ids:
+def _delivered_or_pending(failed: Sequence[Failed]) -> set[str]:
+    """Return the first deliveries whose event was delivered, by them or later, or is about to be sent."""
+    if not failed:
         return set()
     settled = Delivery.objects.filter(state__in=(State.PENDING, State.SUCCEEDED)).order_by()
-    own = settled.filter(pk__in=first_ids).values_list("pk", flat=True)
+    others = {each.first_id for each in failed if each.first_id}
+    own = settled.filter(pk__in=others).values_list("pk", flat=True) if others else ()
+    first_ids = {each.first_id or each.pk for each in failed}
     later = settled.filter(redelivery_of__in=first_ids).values_list("redelivery_of", flat=True)
     return {str(pk) for pk in (*own, *later.distinct())}
 

@@ -15,13 +15,13 @@ from django.db.models import BooleanField, ExpressionWrapper, Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from ..database.sql import concerns_rows, kind_of
+from ..database.sql import concerns_rows, having_ids, kind_of
 from ..event_types import OPERATIONAL_NAMES
 from ..exceptions import WebhookStateError
 from ..models import Delivery, Event, Replay, Webhook, WebhookHealth
 from ..models.audit import Action
 from ..models.health import FailingPeriod, stopped_since
-from ..models.keyset import read_page
+from ..models.keyset import WHOLE, Parts, created_within, limited, oldest_of, read_page
 from ..models.replay import MOST_OPEN, missing_outcomes
 from ..models.webhook import Order
 from ..protocol.ids import first_id_at, last_id_like, order_of_creation, time_of
@@ -50,6 +50,16 @@ class EventRow(NamedTuple):
     can_be_sent: bool
     awaits_filter: bool = False
     """Whether a worker has still to evaluate the webhook's filter."""
+
+
+class DeliveryRow(NamedTuple):
+    """A delivery of such an event."""
+
+    pk: str
+    event_id: str
+    webhook_id: str
+    state: str
+    replay_id: str | None
 
 
 class Match(NamedTuple):
@@ -90,6 +100,8 @@ class Examined(NamedTuple):
     matches: list[Match]
     is_last: bool
     is_cut: bool = False
+    rows: int = 0
+    """The most rows that were read, if that was limited: events, their identifiers, bodies and deliveries."""
 
     def cut(self, limit: int) -> Examined:
         """Return a copy that ends with the match number ``limit``."""
@@ -110,24 +122,40 @@ def _until(found: Examined, last_id: str) -> Examined:
     return Examined(examined, matches, is_last=False, is_cut=True)
 
 
-def look(using: str, replay: Replay, limit: int | None = None) -> Examined:
+def look(
+    using: str, replay: Replay, limit: int | None = None, *, size: int | None = None, most: int | None = None
+) -> Examined:
     """Return the events after the replay's cursor, with at most ``limit`` matches and the rest of a millisecond.
+
+    ``size`` is the number of events to examine. By default it follows ``limit``. Return no events if they have so many
+    deliveries that more than ``most`` rows would be read.
 
     Events with a pending delivery never match. Nor do events that this replay has already queued, unless their
     delivery was cancelled.
 
     Only a webhook with an order gets whole milliseconds, because identifiers of one are in random order.
     """
-    size = MOST_EVENTS if limit is None else max(LEAST_EVENTS, min(MOST_EVENTS, 4 * limit))
+    if size is None:
+        size = MOST_EVENTS if limit is None else max(LEAST_EVENTS, min(MOST_EVENTS, 4 * limit))
     is_ordered = replay.webhook.order != Order.NONE
-    rows = _events(using, replay)
-    events = _read(rows[:size])
+    events = _read(_rows(having_ids(Event.objects.using(using), _next_ids(using, replay, size))))
     is_last = len(events) < size
     if is_ordered and not is_last:
         last_id = events[-1].event_id
-        events += _read(rows.filter(pk__gt=last_id, pk__lte=last_id_like(last_id)))
-    wanted = _wanted(using, replay, events)
-    pasts = _pasts(using, replay, [event.event_id for event in wanted])
+        rest = Event.objects.using(using).filter(pk__gt=last_id, pk__lte=last_id_like(last_id))
+        events += _read(_rows(rest.filter(events_for(replay.webhook))))
+    wanted, bodies = _wanted(using, replay, events)
+    read = 2 * len(events) + bodies
+    wanted_ids = [event.event_id for event in wanted]
+    if most is None:
+        deliveries = _deliveries(using, replay, wanted_ids)
+    else:
+        others = _deliveries_to_all(using, wanted_ids, max(0, most - read))
+        read += len(others)
+        if read > most:
+            return Examined([], [], is_last=False, rows=read)
+        deliveries = [each for each in others if each.webhook_id == replay.webhook_id]
+    pasts = _pasts(replay, deliveries)
     matches = [
         Match(
             event.event_id,
@@ -140,25 +168,30 @@ def look(using: str, replay: Replay, limit: int | None = None) -> Examined:
         for event in wanted
         if (past := pasts.get(event.event_id, NO_PAST)).is_wanted_in(replay.states)
     ]
-    found = Examined([event.event_id for event in events], matches, is_last)
+    examined = [event.event_id for event in events]
+    found = Examined(examined, matches, is_last, rows=read)
     if limit is None:
         return found
     return found.cut_in_order(limit) if is_ordered else found.cut(limit)
 
 
-def _events(using: str, replay: Replay) -> Any:
-    """Return the values of ``EventRow`` for the events of the time range, oldest first, read from an index."""
-    rows = Event.objects.using(using).filter(
-        events_for(replay.webhook), pk__gte=first_id_at("evt", replay.since), pk__lt=first_id_at("evt", replay.until)
-    )
-    if replay.cursor:
-        rows = rows.filter(pk__gt=replay.cursor)
+def _next_ids(using: str, replay: Replay, size: int) -> list[str]:
+    """Return the next events that the webhook may get, oldest first. They are read from an index alone.
+
+    For whole rows in a period with an end, PostgreSQL would read the events of all owners in it.
+    """
+    events: Any = Event.objects.using(using)
+    rows = limited(events, "gt", replay.cursor) if replay.cursor else created_within(events, replay.since)
+    owner_id, end = replay.webhook.owner_id, first_id_at("evt", replay.until)
+    parts = WHOLE if owner_id is None else Parts("owner", [owner_id])
+    return [pk for pk in oldest_of(rows, parts, size) if pk < end]
+
+
+def _rows(events: Any) -> Any:
+    """Return the values of ``EventRow`` for these events, oldest first."""
     can_be_sent = ExpressionWrapper(~Q(body="") & ROUTED, output_field=BooleanField())
-    return (
-        rows.order_by("pk")
-        .annotate(can_be_sent=can_be_sent)
-        .values_list("pk", "type", "owner_id", "created_at", "can_be_sent")
-    )
+    columns = ("pk", "type", "owner_id", "created_at", "can_be_sent")
+    return events.order_by("pk").annotate(can_be_sent=can_be_sent).values_list(*columns)
 
 
 def _read(rows: Any) -> list[EventRow]:
@@ -194,8 +227,8 @@ def _damaged(event_id: str, error: Exception) -> EventRow:
     return EventRow(event_id, "", None, time_of(event_id), can_be_sent=False)
 
 
-def _wanted(using: str, replay: Replay, events: Collection[EventRow]) -> list[EventRow]:
-    """Return the events for the webhook that have a requested type and can still be sent.
+def _wanted(using: str, replay: Replay, events: Collection[EventRow]) -> tuple[list[EventRow], int]:
+    """Return the events for the webhook that have a wanted type and can still be sent, and how many bodies were read.
 
     Bodies are read only if the webhook has a filter, and for operational events, whose body names their subject.
     """
@@ -209,11 +242,12 @@ def _wanted(using: str, replay: Replay, events: Collection[EventRow]) -> list[Ev
     unsure = [event.event_id for event in wanted if is_filtered or event.event_type in OPERATIONAL_NAMES]
     bodies = Event.objects.using(using).filter(pk__in=unsure).only("type", "owner_id", "body") if unsure else ()
     refusals = {event.pk: _refusal(replay, event) for event in bodies}
-    return [
+    found = [
         event._replace(awaits_filter=refusal is Reason.FILTER_PENDING)
         for event in wanted
         if (refusal := refusals.get(event.event_id)) in (None, Reason.FILTER_PENDING)
     ]
+    return found, len(refusals)
 
 
 def _refusal(replay: Replay, event: Event) -> Reason | None:
@@ -230,17 +264,32 @@ def _routed(event: EventRow) -> RoutedEvent:
     return RoutedEvent(type=event.event_type, owner_id=event.owner_id)
 
 
-def _pasts(using: str, replay: Replay, event_ids: Collection[str]) -> dict[str, Past]:
-    pasts: dict[str, Past] = {}
+def _deliveries(using: str, replay: Replay, event_ids: Collection[str]) -> list[DeliveryRow]:
+    """Return the deliveries of these events to the webhook, the oldest first."""
     if not event_ids:
-        return pasts
-    own_ids = set(replay.siblings().values_list("pk", flat=True))
+        return []
     rows = Delivery.objects.using(using).filter(
         webhook=replay.webhook_id, event__in=event_ids, kind=Delivery.Kind.EVENT
     )
-    for delivery_id, event_id, state, replay_id in rows.order_by("pk").values_list(
-        "pk", "event_id", "state", "replay_id"
-    ):
+    return [DeliveryRow(*values) for values in rows.order_by("pk").values_list(*DeliveryRow._fields)]
+
+
+def _deliveries_to_all(using: str, event_ids: Collection[str], most: int) -> list[DeliveryRow]:
+    """Return the deliveries of these events to any webhook, the oldest first, or more than ``most`` of them.
+
+    No index has an event and a webhook, so that the database reads all deliveries of an event. Here their number is
+    known. They are sorted here, because a database would read all of them for an order of its own.
+    """
+    rows = Delivery.objects.using(using).filter(event__in=event_ids, kind=Delivery.Kind.EVENT).order_by()
+    found = rows.values_list(*DeliveryRow._fields)[: most + 1] if event_ids else ()
+    return sorted(DeliveryRow(*values) for values in found)
+
+
+def _pasts(replay: Replay, deliveries: Collection[DeliveryRow]) -> dict[str, Past]:
+    """Return the summary of each event that has such a delivery."""
+    pasts: dict[str, Past] = {}
+    own_ids = set(replay.siblings().values_list("pk", flat=True)) if deliveries else set()
+    for delivery_id, event_id, _webhook_id, state, replay_id in deliveries:
         before = pasts.get(event_id, NO_PAST)
         pasts[event_id] = Past(
             max(state, before.outcome, key=_weight),
@@ -253,7 +302,8 @@ def _pasts(using: str, replay: Replay, event_ids: Collection[str]) -> dict[str, 
 
 def outcomes_of(replay: Replay, event_ids: Collection[str]) -> dict[str, str]:
     """Return the outcomes of these events at the webhook, or "pending". Those without a delivery are left out."""
-    return {event_id: past.outcome for event_id, past in _pasts(replay.alias, replay, event_ids).items()}
+    pasts = _pasts(replay, _deliveries(replay.alias, replay, event_ids))
+    return {event_id: past.outcome for event_id, past in pasts.items()}
 
 
 def _weight(outcome: str) -> int:

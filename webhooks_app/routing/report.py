@@ -18,6 +18,7 @@ from django.db import models
 from django.utils import timezone
 
 from ..conf import settings
+from ..database.sql import having_ids
 from ..models import AuditEntry, Delivery, Event, Webhook
 from ..models.audit import Action
 from ..models.delivery import MISMATCHED
@@ -164,9 +165,10 @@ def _earlier_values(webhooks: list[Webhook], moment: datetime) -> Earlier | Reas
     if moment < timezone.now() - timedelta(days=settings.AUDIT_RETENTION_DAYS):
         return Reason.NOT_RECORDED
     subjects = [webhook.pk for webhook in webhooks]
-    entries = AuditEntry.objects.filter(subject__in=subjects, action__in=CHANGING, pk__gte=first_id_at("aud", moment))
+    later = AuditEntry.objects.filter(action__in=CHANGING, pk__gte=first_id_at("aud", moment))
+    entries = having_ids(later, subjects, field="subject").order_by()
     # Sorted here, because a database would read all of them for that.
-    found = list(entries.order_by().values_list("pk", "subject", "changes")[: MAX_CHANGES + 1])
+    found = list(entries.values_list("pk", "subject", "changes")[: MAX_CHANGES + 1])
     if len(found) > MAX_CHANGES:
         return Reason.TOO_MANY_CHANGES
     earlier: dict[str, dict[str, Any]] = {}
