@@ -91,7 +91,7 @@ def count_missed(webhook: Webhook, *, since: datetime | None = None) -> Missed:
     return missed.count_missed(webhook, since=since)
 
 
-def count_missed_of_each(webhooks: Sequence[Webhook]) -> list[Missed]:
+def count_all_missed(webhooks: Sequence[Webhook]) -> list[Missed]:
     """Return what ``recover_missed`` would send to each of these webhooks. The more they are, the fewer are counted."""
     if webhooks:
         _fold(webhooks[0].alias)

@@ -10,7 +10,7 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from ..models import ApiKey, Delivery, QueueEntry, Replay, Webhook
-from ..operations.replays import count_missed_of_each
+from ..operations.replays import count_all_missed
 from .display import grouped, moment
 
 MAX_PENDING_COUNTED = 1000
@@ -73,7 +73,7 @@ def _sentence(number: int, text: Callable[[int], str]) -> list[str]:
 
 def missed(webhooks: Sequence[Webhook]) -> list[str]:
     """Return how many events these webhooks missed, which ``send_missed`` would send."""
-    counts = count_missed_of_each(webhooks)
+    counts = count_all_missed(webhooks)
     number = sum(each.number for each in counts)
     if any(each.has_more for each in counts):
         return [gettext("At least %(number)d events were missed.") % {"number": number}]

@@ -52,7 +52,7 @@ class EventRow(NamedTuple):
     """Whether a worker has still to evaluate the webhook's filter."""
 
 
-class DeliveryRow(NamedTuple):
+class PastDelivery(NamedTuple):
     """A delivery of such an event."""
 
     pk: str
@@ -264,28 +264,28 @@ def _routed(event: EventRow) -> RoutedEvent:
     return RoutedEvent(type=event.event_type, owner_id=event.owner_id)
 
 
-def _deliveries(using: str, replay: Replay, event_ids: Collection[str]) -> list[DeliveryRow]:
+def _deliveries(using: str, replay: Replay, event_ids: Collection[str]) -> list[PastDelivery]:
     """Return the deliveries of these events to the webhook, the oldest first."""
     if not event_ids:
         return []
     rows = Delivery.objects.using(using).filter(
         webhook=replay.webhook_id, event__in=event_ids, kind=Delivery.Kind.EVENT
     )
-    return [DeliveryRow(*values) for values in rows.order_by("pk").values_list(*DeliveryRow._fields)]
+    return [PastDelivery(*values) for values in rows.order_by("pk").values_list(*PastDelivery._fields)]
 
 
-def _deliveries_to_all(using: str, event_ids: Collection[str], most: int) -> list[DeliveryRow]:
+def _deliveries_to_all(using: str, event_ids: Collection[str], most: int) -> list[PastDelivery]:
     """Return the deliveries of these events to any webhook, the oldest first, or more than ``most`` of them.
 
     No index has an event and a webhook, so that the database reads all deliveries of an event. Here their number is
     known. They are sorted here, because a database would read all of them for an order of its own.
     """
     rows = Delivery.objects.using(using).filter(event__in=event_ids, kind=Delivery.Kind.EVENT).order_by()
-    found = rows.values_list(*DeliveryRow._fields)[: most + 1] if event_ids else ()
-    return sorted(DeliveryRow(*values) for values in found)
+    found = rows.values_list(*PastDelivery._fields)[: most + 1] if event_ids else ()
+    return sorted(PastDelivery(*values) for values in found)
 
 
-def _pasts(replay: Replay, deliveries: Collection[DeliveryRow]) -> dict[str, Past]:
+def _pasts(replay: Replay, deliveries: Collection[PastDelivery]) -> dict[str, Past]:
     """Return the summary of each event that has such a delivery."""
     pasts: dict[str, Past] = {}
     own_ids = set(replay.siblings().values_list("pk", flat=True)) if deliveries else set()
