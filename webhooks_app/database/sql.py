@@ -190,8 +190,8 @@ def having_ids(
     PostgreSQL reads each by the index. If it knew their number, it might read the whole table, again for each call.
     """
     connection = connections[rows.db]
-    if not dialect_for(connection).has_lateral_joins:
-        return rows.filter(**{f"{field}__in": ids})
+    if not ids or not dialect_for(connection).has_lateral_joins:
+        return rows.filter(**{f"{field}__in": ids})  # Django does not ask for none
     of: Any = rows.model._meta.pk if field == "pk" else rows.model._meta.get_field(field)
     values = [of.get_db_prep_value(each, connection) for each in ids]
     return rows.filter(_IsOneOf(models.F(field), models.Value(values), type=of.db_type(connection)))
