@@ -72,6 +72,19 @@ def bob(django_user_model: type[Any]) -> Any:
 
 
 @pytest.fixture
+def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The spans of a process with a tracer provider, which OpenTelemetry lets nobody replace."""
+    from opentelemetry import trace
+
+    from .support.spans import Spans
+
+    made = Spans()
+    monkeypatch.setattr(trace, "get_tracer_provider", lambda: made.provider)
+    yield made
+    made.provider.shutdown()
+
+
+@pytest.fixture
 def new_tables(db: None) -> None:
     """Empty tables in new files, for a test in a transaction. Plans then do not depend on the rows of earlier tests."""
     make_tables_new()

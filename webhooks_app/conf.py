@@ -85,6 +85,7 @@ class Settings:
     LEASE_SECONDS: float = 45.0
     SWEEP_SECONDS: float = 5.0
     REPLAY_RATE: float = 100.0
+    SEND_TRACEPARENT: bool = False
 
     # Events and webhooks
     BUILTIN_EVENT_TYPES: bool = False

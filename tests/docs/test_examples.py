@@ -34,7 +34,7 @@ EXAMPLES = {
     page: [block for block in blocks("python", under=(page,)) if block.file != "mysite/settings.py"]
     for page in sorted({block.page for block in blocks("python", under=PAGES)})
 }
-OTHER_PACKAGES = ("huey.contrib", "django_rq", "dramatiq")
+OTHER_PACKAGES = ("huey.contrib", "django_rq", "dramatiq", "opentelemetry.exporter")
 NOT_HERE = ("accounts/models.py", "presentations/models.py", "mysite/celery.py", "mysite/__init__.py")
 """A process of the tests cannot have other models, and has a Celery app."""
 REPLACED = {'using("replica")': 'using("default")'}

@@ -60,7 +60,7 @@ def test_the_metadata_describes_the_package(metadata: Message) -> None:
     assert metadata["Version"] == __version__
     assert metadata["License-Expression"] == "MIT"
     assert metadata["Metadata-Version"] == "2.4"
-    assert metadata.get_all("Provides-Extra") == ["all", "api-docs", "beat", "metrics", "redis"]
+    assert metadata.get_all("Provides-Extra") == ["all", "api-docs", "beat", "metrics", "redis", "tracing"]
 
 
 LINKS = re.compile(r"!?\[[^\]]+\]\(([^)]+)\)")

@@ -40,6 +40,7 @@ from ..operations.rights import Right
 from ..owners import Access, owners
 from ..pages.actions import UserAction
 from ..pages.listing import Asked, RowList
+from ..tracing import configured_tracing
 from .authentication import ApiKeyAuthentication, ApiThrottle, HasScope, other_authenticators
 from .deprecations import DEPRECATED
 from .errors import problem_response
@@ -47,6 +48,7 @@ from .fields import UNKNOWN_YET, unknown_names
 from .idempotency import answer_once, key_of
 from .lists import ListFilters, NewestFirstPagination
 from .parsers import StrictJsonParser, measure_body
+from .spans import answer_in_span
 
 __all__ = ["Operation"]
 
@@ -167,6 +169,11 @@ class ApiView(APIView):
         return owner
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        """Answer, within a span if this process traces."""
+        tracing, answer = configured_tracing(), partial(self.answer_in_english, request, *args, **kwargs)
+        return answer() if tracing is None else answer_in_span(tracing, self, request, answer)
+
+    def answer_in_english(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
         """Answer in English, because some parts of an answer are not translated."""
         with translation.override(LANGUAGE):
             response: Any = self.respond(request, *args, **kwargs)

@@ -228,6 +228,10 @@ class Claim(NamedTuple):
     event_type: str
     """Empty if the event is missing."""
     body: bytes
+    traceparent: str | None = None
+    """The span that emitted the event, if it was traced."""
+    claimed_in: str | None = None
+    """The traceparent of the claim's own span, if this worker traces."""
 
     @property
     def key(self) -> tuple[str, int]:

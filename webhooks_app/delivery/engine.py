@@ -21,7 +21,8 @@ from ..models import Delivery
 from ..once import Once
 from ..transport import BaseTransport, Exchange
 from .claim import Claim, Finished
-from .sending import finish, finish_unsent, request_for
+from .sending import Sending, finish, finish_unsent, request_for
+from .spans import delivery_spans
 from .worker import DeliveryWorker, WorkerThreads
 
 __all__ = ["Engine"]
@@ -70,11 +71,13 @@ class Engine:
         self._timeout_seconds = settings.TIMEOUT_SECONDS
         self._agent = user_agent()
         self._reported = Once()
+        self._spans = delivery_spans()
         self._worker = DeliveryWorker(
             using=self._using,
             clock=self._clock,
             window=min(settings.MAX_IN_FLIGHT, self._transport.capacity),
             is_woken=is_woken,
+            spans=self._spans,
         )
 
     @property
@@ -136,18 +139,23 @@ class Engine:
             self._postpone([exchange for exchange in exchanges if exchange.postponed_seconds])
 
     def _finished(self, exchange: Exchange, seen_at: datetime) -> Finished:
+        sending: Sending = exchange.request.context
         try:
-            return finish(exchange, seen_at=seen_at)
+            finished = finish(exchange, seen_at=seen_at)
         except Exception as error:  # noqa: BLE001 - a result that cannot be judged must not stop the others
-            claim: Claim = exchange.request.context.claim
-            self._report(claim, error)
-            return finish_unsent(claim, error, seen_at)
+            self._report(sending.claim, error)
+            finished = finish_unsent(sending.claim, error, seen_at)
+        if self._spans:
+            self._spans.ended(sending, finished)
+        return finished
 
     def _postpone(self, exchanges: Sequence[Exchange]) -> None:
         now = self._clock()
         for exchange in exchanges:
             due_at = now + timedelta(seconds=exchange.postponed_seconds)
             self._worker.postpone(exchange.request.context.claim, due_at)
+            if self._spans:
+                self._spans.postponed(exchange.request.context)
 
     def _report(self, claim: Claim, error: Exception) -> None:
         """Log an error with level ERROR once per webhook, then with DEBUG: all its deliveries may have the same one."""
@@ -161,12 +169,15 @@ class Engine:
             now = self._clock()
             try:
                 request = request_for(claim, now=now, timeout_seconds=self._timeout_seconds, agent=self._agent)
-                self._transport.start(request)
+                self._transport.start(self._spans.started(request) if self._spans else request)
             except UNSIGNABLE as error:  # Another worker may have the key, or the scheme.
                 self._worker.hold_unsigned(claim, error)
             except Exception as error:  # noqa: BLE001 - an invalid delivery must not stop the others
                 self._report(claim, error)
-                self._worker.put([finish_unsent(claim, error, self._clock.latest())])
+                finished = [finish_unsent(claim, error, self._clock.latest())]
+                if self._spans:
+                    self._spans.unsent(finished)
+                self._worker.put(finished)
 
 
 class RareCollections:

@@ -297,6 +297,7 @@ def _notice(item: Finished, next_retry_at: datetime) -> Event:
         body=encode(id=event_id, type=RETRY_NOTICE.name, created=created_at, data=data).decode(),
         is_test=item.claim.kind == Delivery.Kind.TEST,
         created_at=created_at,
+        traceparent=item.claim.traceparent,
     )
 
 

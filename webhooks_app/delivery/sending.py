@@ -7,7 +7,7 @@ import random
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..conf import policy_of_delivery, user_agent
 from ..database.sql import kind_of
@@ -53,6 +53,8 @@ class Sending(NamedTuple):
     signatures: str = ""
     header_names: str = ""
     agent: str = ""
+    span: Any = None
+    """The span of the attempt, if the worker traces."""
 
 
 def request_for(claim: Claim, *, now: datetime, timeout_seconds: float, agent: str = "") -> Request:

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -44,6 +45,7 @@ from .recording import Recorder
 from .schedule import LINGER_SECONDS, Look, Now, Schedule
 from .sending import finish_all_lost
 from .slots import Slots, usual_cap
+from .spans import DeliverySpans
 from .sql import sql_for
 
 logger = logging.getLogger("webhooks_app.delivery")
@@ -94,8 +96,17 @@ class DeliveryWorker:
     connection of its own. All other methods are thread-safe.
     """
 
-    def __init__(self, *, using: str, clock: Clock, window: int, is_woken: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        using: str,
+        clock: Clock,
+        window: int,
+        is_woken: bool = False,
+        spans: DeliverySpans | None = None,
+    ) -> None:
         self._using = using
+        self._spans = spans
         self._clock = clock
         self._window = window
         self._batch_size = settings.BATCH_SIZE
@@ -364,18 +375,24 @@ class DeliveryWorker:
             look = look._replace(latest=self._clock.latest())
         # The next look is later by a multiple of this one's duration, so it begins with its queries.
         look = look._replace(now=look.now._replace(monotonic=self._clock.monotonic()))
+        began_at_ns = time.time_ns()
         try:
             found = self.queue.look(look)
         except Exception:
             self.tell(partial(Schedule.failed, look=look))
             raise
+        if self._spans:
+            found = found._replace(claims=self._spans.claimed(found.claims, began_at_ns))
         self._schedule = self._schedule.after(look, found, look.now.later(self._clock.monotonic()))
         self.slots.take(found.claims, look.now.monotonic)
         begin_by = look.now.monotonic + self._begin_within_seconds
         self._claimed.extend([(claim, begin_by) for claim in found.claims])
         # Its own claim in progress is not lost: the clock jumped, or the database was unavailable for a lease.
         if lost := [claim for claim in found.lost if not self.slots.is_open(*claim.key)]:
-            self.put(finish_all_lost(lost, self._clock.latest()))
+            finished = finish_all_lost(lost, self._clock.latest())
+            if self._spans:
+                self._spans.unsent(finished)
+            self.put(finished)
         if not self._liveness.is_current:  # the look was slow, and so may be the next one
             self._liveness.beat()
         return Turn(True, len(found.claims), found.is_full)

@@ -9,7 +9,7 @@ import logging
 import os
 from asyncio import get_running_loop
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from functools import partial
@@ -36,8 +36,10 @@ from ..models.audit import Action
 from ..owners import event_types_for
 from ..routing import Reason, RoutedEvent, admits, webhooks_for
 from ..signals import deliveries_created, event_emitted
+from ..tracing import configured_tracing
 from .events import check_key, new_event
 from .outbox import Queued, insert_event, insert_events, is_one_statement
+from .spans import emission_span
 
 if TYPE_CHECKING:
     from .events import EventData
@@ -126,7 +128,7 @@ def emit(
         found, data, owner=owner, occurred_at=occurred_at, references=references, ordering_key=ordering_key
     )
     using = router.db_for_write(Event)
-    with _recording(event, using, in_one_statement=is_one_statement(using)):
+    with _recording([event], using, in_one_statement=is_one_statement(using)):
         _announce(using, (event, insert_event(event, using)))
     return event
 
@@ -149,7 +151,7 @@ def emit_many(new_events: Iterable[NewEvent[Any]]) -> list[Event]:
         return []
     using = router.db_for_write(Event)
     is_alone = len(pairs) == 1 and pairs[0][0].idempotency_key is None and is_one_statement(using)
-    with _recording(pairs[0][1], using, in_one_statement=is_alone, savepoint=True):
+    with _recording([event for _, event in pairs], using, in_one_statement=is_alone, savepoint=True):
         events, conflicts = _record(using, pairs)
         if conflicts:
             raise InvalidBatchError(conflicts)
@@ -158,7 +160,7 @@ def emit_many(new_events: Iterable[NewEvent[Any]]) -> list[Event]:
 
 def _emit_once(new: NewEvent[Any]) -> Event:
     event, using = new.unsaved(), router.db_for_write(Event)
-    with _recording(event, using, savepoint=True):
+    with _recording([event], using, savepoint=True):
         events, conflicts = _record(using, [(new, event)])
         if conflicts:
             raise conflicts[0]
@@ -231,7 +233,7 @@ def new_test_event(webhook: Webhook, event_type: str, data: EventData | None = N
 def queue_test(event: Event, webhook: Webhook) -> Delivery:
     """Save a test event and its only delivery in the caller's transaction."""
     using = router.db_for_write(Event)
-    with _recording(event, using):
+    with _recording([event], using):
         event.save(using=using, force_insert=True)
         delivery = Delivery.objects.using(using).queue(event=event, webhook=webhook, kind=Delivery.Kind.TEST)
         webhook.audit(Action.WEBHOOK_TESTED, {"event_type": [None, event.type], "delivery": [None, delivery.pk]})
@@ -325,7 +327,7 @@ def emit_operational(using: str, operational: Sequence[Operational]) -> int:
         events.append((event, Queued(len(queued), [delivery.webhook_id for delivery in queued])))
         deliveries += queued
     if events:
-        with transaction.atomic(using=using, savepoint=False):
+        with _recording([event for event, _ in events], using):
             Event.objects.using(using).bulk_create([event for event, _ in events])
             Delivery.objects.using(using).queue_all(deliveries)
             _announce(using, *events)
@@ -351,8 +353,17 @@ def _refuse_event_loop() -> None:
         )
 
 
+def _recording(
+    events: Sequence[Event], using: str, *, in_one_statement: bool = False, savepoint: bool = False
+) -> AbstractContextManager[None]:
+    """Write unsaved events as ``_writing`` does, within a span if this process traces."""
+    writing = _writing(events[0], using, in_one_statement=in_one_statement, savepoint=savepoint)
+    tracing = configured_tracing()
+    return writing if tracing is None else emission_span(tracing, events, writing)
+
+
 @contextmanager
-def _recording(event: Event, using: str, *, in_one_statement: bool = False, savepoint: bool = False) -> Iterator[None]:
+def _writing(event: Event, using: str, *, in_one_statement: bool, savepoint: bool) -> Iterator[None]:
     """Write in the caller's transaction, or in a new one; raise TransactionManagementError if the caller's is broken.
 
     A single statement in autocommit mode needs no transaction, which saves the round trips of BEGIN and COMMIT. With

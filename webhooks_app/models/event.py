@@ -21,6 +21,7 @@ from ..exceptions import WebhookStateError
 from ..owners import hidden_types
 from ..protocol.ids import first_id_at
 from ..reasons import ReasonText
+from ..tracing import TRACEPARENT_LENGTH
 from .base import BaseModel, BaseQuerySet
 from .fields import IdField, OwnerField, PartialIndex
 
@@ -78,6 +79,9 @@ class Event(BaseModel):
     )
     is_test = models.BooleanField(_("test"), default=False, editable=False)
     created_at = models.DateTimeField(_("created"), editable=False)
+    traceparent = models.CharField(  # noqa: DJ001 - null costs nothing
+        max_length=TRACEPARENT_LENGTH, null=True, editable=False
+    )
 
     objects = EventQuerySet.as_manager()  # type: ignore[misc]
 

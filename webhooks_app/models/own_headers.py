@@ -31,6 +31,7 @@ RESERVED_NAMES = frozenset(
         *("host", "content-length", "transfer-encoding", "te", "trailer", "expect"),  # framing
         *("connection", "keep-alive", "upgrade", "http2-settings"),  # hop-by-hop
         *("accept", "accept-encoding", "content-type", "content-encoding", "user-agent"),  # set by the service
+        *("traceparent", "tracestate"),
     )
 )
 RESERVED_PREFIXES = ("proxy-", "x-webhook-", "webhook-")

@@ -127,7 +127,7 @@ SELECT 'claim', $public_delivery_id, $public_webhook_id, $public_event_id, kind,
     expires_at, retry_policy, is_ordered
 FROM claimed
 UNION ALL
-SELECT 'event', $public_id, NULL, NULL, type, NULL, NULL, NULL, NULL, body, NULL
+SELECT 'event', $public_id, NULL, traceparent, type, NULL, NULL, NULL, NULL, body, NULL
 FROM $events WHERE id = ANY (ARRAY(SELECT DISTINCT event_id FROM claimed))
 UNION ALL
 SELECT 'lane', NULL, NULL, NULL, NULL, NULL, NULL, COALESCE(counted.next_slot_at, lane.next_slot_at), NULL,

@@ -74,10 +74,13 @@ PARKED_AT_A_TIME = 200
 EVENT_ID, CLAIMED_AT, IS_ORDERED, IS_BLOCKED = 2, 6, 9, 10
 """Indexes of columns in a row."""
 
-NO_EVENT: Mapping[str | None, tuple[str, bytes]] = {None: (VERIFICATION_TYPE, b"")}
-"""The type and the body of a claim without an event."""
+ClaimedEvent: TypeAlias = tuple[str, bytes, str | None]
+"""The type, the body and the traceparent of a claim's event."""
 
-MISSING = "", b""
+NO_EVENT: Mapping[str | None, ClaimedEvent] = {None: (VERIFICATION_TYPE, b"", None)}
+"""The same of a claim without an event."""
+
+MISSING = "", b"", None
 """The same if the event is missing."""
 
 Row: TypeAlias = Sequence[Any]
@@ -100,7 +103,7 @@ def _signing_keys(using: str, ids: Sequence[Slot]) -> models.QuerySet[Any, Any]:
 
 
 def _events(using: str, ids: Sequence[Slot]) -> models.QuerySet[Any, Any]:
-    return Event.objects.using(using).filter(pk__in=ids).order_by().values_list("pk", "type", "body")
+    return Event.objects.using(using).filter(pk__in=ids).order_by().values_list("pk", "type", "body", "traceparent")
 
 
 class LockedLane(NamedTuple):
@@ -201,10 +204,10 @@ class PortableSql(ResultsSql):
             self._write_lanes(locked, claims, asks, terms)
             return Claimed([found.lane for found in locked], claims, len(blocked))
 
-    def events(self, event_ids: Iterable[str]) -> dict[str, tuple[str, bytes]]:
-        """Return the type and the body of each event that still exists, by its id."""
+    def events(self, event_ids: Iterable[str]) -> dict[str, ClaimedEvent]:
+        """Return each event that still exists, by its id."""
         rows = self._rows_of(_events, list(event_ids))
-        return {pk: (type_, body.encode()) for pk, type_, body in rows}
+        return {pk: (type_, body.encode(), traceparent) for pk, type_, body, traceparent in rows}
 
     def release(
         self, ids: Iterable[str], worker: int, number: int, claimed_at: datetime, due_at: datetime | None = None
@@ -361,7 +364,7 @@ class PortableSql(ResultsSql):
         row: Row,
         lanes: Mapping[str, Lane],
         event_id: str | None,
-        events: Mapping[str | None, tuple[str, bytes]],
+        events: Mapping[str | None, ClaimedEvent],
     ) -> Claim:
         delivery_id, webhook_id, _, kind, number, max_attempts, lost_since, expires_at, retry_policy, *_ = row
         webhook_id = self.read_id("wh", webhook_id)

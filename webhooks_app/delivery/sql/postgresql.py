@@ -94,7 +94,7 @@ class PostgresqlSql(PortableSql):
         }
         rows = self.fetch_prepared(self._claiming, CLAIM_TYPES, values)
         events = dict(NO_EVENT)
-        events.update((row[1], (row[4], row[9].encode())) for row in rows if row[0] == "event")
+        events.update((row[1], (row[4], row[9].encode(), row[3])) for row in rows if row[0] == "event")
         found = [_lane(json.loads(row[9]), terms, row[7]) for row in rows if row[0] == "lane"]
         lanes = {lane.webhook_id: lane for lane in found}
         claims = [
