@@ -199,6 +199,9 @@ class Time:
     def time(self) -> float:
         return getcurrent().process.wall()  # type: ignore[attr-defined]
 
+    def time_ns(self) -> int:
+        return int(self.time() * 1e9)
+
 
 def names_for(world: Any) -> dict[str, Any]:
     """Return what replaces names of the modules during a history."""
