@@ -111,11 +111,15 @@ class Queue:
         for webhook_id, until in skipped.items():
             QueueLane.objects.using(self._using).filter(pk=webhook_id).update(unsigned_until=until)
 
-    def publish(self, now: datetime) -> None:
-        """Store reduced numbers of deliveries in flight, and changed paces, for the other workers."""
+    def publish(self, now: datetime) -> bool:
+        """Store reduced numbers of deliveries in flight, and changed paces, for the other workers.
+
+        Return True if there were any.
+        """
         if numbers := self._slots.to_publish():
             self._sql.publish(self.worker, numbers, now + self._lease)
             self._slots.published(numbers)
+        return bool(numbers)
 
     def next_due_at(self, skipped: Collection[str]) -> datetime | None:
         """Return the due time of the next unclaimed delivery, or None without one. It may be past."""

@@ -338,8 +338,7 @@ class DeliveryWorker:
         if not self.in_flight and self.recorder.is_idle and (self._is_stopping or is_done(self)):
             now = self._time()
             self._updated(now)
-            self._announce_freed()
-            self._publish(now)
+            self._publish(now, is_leaving=True)
             self._liveness.end()
             self.recorder.end()
             self.end()
@@ -364,10 +363,8 @@ class DeliveryWorker:
             look = self._schedule.next(now, limit=limit, with_lost=with_lost)
             if look is not None:
                 return self._look(look)
-        if is_stopping:
-            self._announce_freed()
         if is_stopping or now.monotonic >= self._schedule.publish_at:
-            self._publish(now)
+            self._publish(now, is_leaving=is_stopping)
         return Turn(has_asked)
 
     def _look(self, look: Look) -> Turn:
@@ -416,13 +413,11 @@ class DeliveryWorker:
             self._schedule = self._events.popleft()(self._schedule, now)
         return self._schedule
 
-    def _publish(self, now: Now) -> None:
-        self.queue.publish(now.at)
+    def _publish(self, now: Now, *, is_leaving: bool) -> None:
+        """Publish numbers. A leaving worker wakes others for what it made due, or left room for, and will not claim."""
+        has_published = self.queue.publish(now.at)
         self._schedule = self._schedule.published()
-
-    def _announce_freed(self) -> None:
-        """Wake other workers for the deliveries that this one made due and will not claim."""
-        if self._schedule.has_freed:
+        if is_leaving and (has_published or self._schedule.has_freed):
             self._schedule = self._schedule.without_freed()
             announce_deliveries(self._using)
 
