@@ -21,7 +21,9 @@ from webhooks_app.delivery.listening import Tell
 from webhooks_app.delivery.schedule import Schedule
 
 from . import loop as virtual
+from .referee import BrokenError
 from .rows import Database, models_of
+from .slot_rules import JudgedSlots
 from .store import DeadlockError
 
 for _found in pkgutil.iter_modules(webhooks_app.delivery.__path__, "webhooks_app.delivery."):
@@ -219,6 +221,7 @@ def names_for(world: Any) -> dict[str, Any]:
         "connections": connections,
         "dialect_of": lambda using: dialect,
         "sql_for": lambda using: world.store,
+        "Slots": partial(JudgedSlots, lambda text: world.broke(BrokenError("slots", text))),
         "secrets": SimpleNamespace(randbits=lambda bits: world.next_worker_number()),
         "random": random,
         "is_deadlock": lambda using, error: isinstance(error, DeadlockError),
@@ -242,25 +245,4 @@ def engine_of(transport: Any) -> Any:
     )
 
 
-def slots_of(engine: Any) -> Any:
-    return engine._worker.slots
-
-
-def problem_with_slots(engine: Any) -> str:
-    """Return which of the rules for slots is broken, or ""."""
-    slots = slots_of(engine)
-    window, held = slots._window, len(slots)
-    if slots.free + held != window:
-        return f"{slots.free} free and {held} held slots are not the window of {window}"
-    if slots.free < 0:
-        return f"{slots.free} slots are free"
-    owners = [owner for owner in slots._owners.values() if owner.held]
-    if sum(owner.held for owner in owners) != held:
-        return "the slots of owners are not those that are held"
-    beyond = sum(owner.held - 1 for owner in owners)
-    if beyond > max(window // 2, 0):
-        return f"{beyond} slots beyond the first of each owner are held, of a window of {window}"
-    return ""
-
-
-POLICIES = ("", "swift:0.5,1,2", "once:")
+POLICIES = ("", "swift:0.5,1,2", "once:", "extended:1,3")

@@ -32,4 +32,20 @@ KEPT = {
         actions=[Action(5.176338793978072, "emit", 0, 0.19029582138217704), Action(7.49718713480858, "stop", 0, 0.04)],
         is_listening=True,
     ),
+    "the room that a stopping worker leaves below a webhook's limit is found by the sweep alone": Plan(
+        20608,
+        database="postgresql",
+        workers=1,
+        window=4,
+        cap=2,
+        timeout=10.0,
+        lease=20.0,
+        end=12.0,
+        webhooks=[WebhookPlan(0, "slow")],
+        actions=[
+            *(Action(0.1 * number, "emit", 0, 0.4750826650346298) for number in range(3)),
+            Action(3.0, "stop", 1, 0.4787617869331785),
+        ],
+        is_listening=True,
+    ),
 }

@@ -96,6 +96,10 @@ class SimulatedTransport(BaseTransport):
     def start(self, request: Request) -> None:
         self._number += 1
         number = self._number
+        if self._network.postpones(request):
+            self._ended.append(Exchange(request, 0.0, postponed_seconds=0.5))
+            self._changed.set()
+            return
         self._open[number] = OpenRequest(request, self._loop.now, self._process.monotonic())
         reply: Reply = self._network.began(self._process, request)
         timeout = self._process.real_seconds(request.timeout_seconds)

@@ -11,10 +11,20 @@ from webhooks_app.delivery.liveness import MAX_BACKOFF_SECONDS
 from webhooks_app.models.status import PROBES, stop_reason
 
 from .receivers import Reply
+from .slot_rules import slots_of
 from .store import Entry, Transaction, Webhook
 
 SLACK = 0.002
 """Rounding of times, in seconds."""
+
+PROBED_EVERY_SECONDS = 2.0
+"""How long a webhook that hangs waits for another request, see "Probes" in ``webhooks_app.delivery.slots``."""
+
+SLOW_APART_SECONDS = 0.25
+"""The time between two claims from slow webhooks in SQLite."""
+
+RETRY_SLACK = 0.3
+"""How much later than its policy says a retry is due at most, because of the time until the result was noticed."""
 
 PROMPT_SECONDS = 1.0
 """How long a due delivery waits at most in a calm history with free slots: a poll, its statements and their delays."""
@@ -74,6 +84,8 @@ class Series:
     due_at: float = 0.0
     place: int = 0
     first_claimed_at: float = 1e9
+    claimed_by: dict[int, tuple[Any, float]] = field(default_factory=dict)
+    """The process of the claim of each attempt, and its time."""
 
 
 class Referee:
@@ -85,11 +97,12 @@ class Referee:
         self.open: defaultdict[str, dict[int, Attempt]] = defaultdict(dict)
         """The open requests of each webhook."""
         self.open_until: defaultdict[str, float] = defaultdict(lambda: -1e9)
+        self.began_at: defaultdict[str, float] = defaultdict(lambda: -1e9)
+        """The start of the last request to each webhook."""
         self.starts: defaultdict[str, deque[float]] = defaultdict(deque)
         self.order_changed_at: defaultdict[str, float] = defaultdict(lambda: -1e9)
         self.groups: defaultdict[tuple[str, str], list[Series]] = defaultdict(list)
         self.requests = 0
-        self.checks = 0
 
     # Webhooks
 
@@ -135,6 +148,7 @@ class Referee:
         self._judge_promptness(series, claim)
         series.attempts[claim.number] = attempt
         self.open[claim.webhook_id][id(attempt)] = attempt
+        self.began_at[claim.webhook_id] = now
         return len(series.attempts)
 
     def _judge_attempts(self, series: Series, claim: Any) -> None:
@@ -145,12 +159,13 @@ class Referee:
 
     def _judge_time(self, series: Series, claim: Any) -> None:
         """No request is early: not before its due time, which follows from the last attempt and the policy."""
-        now, entry = self.loop.now, series.entry
-        slack = SLACK
+        now, slack = self.loop.now, SLACK
         if any(getattr(worker.process, "has_bad_clock", False) for worker in self.world.workers) or (
             self.world.had_bad_clock
         ):
             slack += 0.1 * 61.0 * 2  # what two clocks drift apart between two readings of the database's
+        if self.world.jumped_by:
+            return  # what is due at a time is due earlier
         if series.hastened_at < series.queued_at and now < series.queued_at - slack:
             raise BrokenError("early", f"{claim.delivery_id} is sent before it is queued")
         earlier = series.attempts.get(claim.number - 1)
@@ -161,14 +176,25 @@ class Referee:
             earlier.reply and earlier.reply.error == "abandoned"
         ):
             ended_at = earlier.began_at
-        delay = policy_of_delivery(entry.retry_policy).delay(claim.number - 1).total_seconds()
+        delay = self._delay(series, earlier)
         if now < ended_at + delay - slack:
             text = f"attempt {claim.number} of {claim.delivery_id} is {ended_at + delay - now:.3f} s early"
             raise BrokenError("early", text)
 
+    def _delay(self, series: Series, attempt: Attempt) -> float:
+        """Return the least seconds after an attempt: those of the policy, or those that the receiver has asked for."""
+        policy = policy_of_delivery(series.entry.retry_policy)
+        delay: float = policy.delay(attempt.claim.number).total_seconds()
+        if attempt.reply and attempt.reply.retry_after:
+            delay = max(delay, min(float(attempt.reply.retry_after), policy.max_retry_after.total_seconds()))
+        return delay
+
     def _judge_claim(self, process: Any, series: Series, claim: Any) -> None:
         """A request begins soon after its claim, and not for a delivery that was final when it was claimed."""
-        claimed_at = (claim.lane.claimed_at - self.world.begin).total_seconds()
+        claimed_at = self.world.real(claim.lane.claimed_at)
+        if claim.number in series.results and not self.world.had_bad_clock:
+            result = series.results[claim.number]
+            raise BrokenError("claims", f"attempt {claim.number} of {claim.delivery_id} is made after its {result}")
         slack = 0.5 + (13.0 if self.world.had_bad_clock else 0.0)
         begin_within = (self.world.plan.lease - self.world.plan.timeout) / 2
         if self.loop.now > claimed_at + begin_within * 1.12 + slack + process.was_frozen_for:
@@ -186,7 +212,7 @@ class Referee:
 
     def _judge_webhook(self, series: Series, claim: Any, url: str) -> None:
         """No request to a stopped, paused or unverified webhook, and each to the right URL."""
-        claimed_at = (claim.lane.claimed_at - self.world.begin).total_seconds()
+        claimed_at = self.world.real(claim.lane.claimed_at)
         slack = 1.0 + (13.0 if self.world.had_bad_clock else 0.0)
         states = self._states_since(claim.webhook_id, claimed_at - slack)
         if not any(self._permits(state, claim.kind, url) for state in states):
@@ -208,7 +234,7 @@ class Referee:
     def _judge_order(self, series: Series, attempt: Attempt) -> None:
         """Of an ordered group, one delivery has requests at a time, and none before an earlier one is final."""
         entry, claim = series.entry, attempt.claim
-        claimed_at = (claim.lane.claimed_at - self.world.begin).total_seconds()
+        claimed_at = self.world.real(claim.lane.claimed_at)
         key = self._group(entry)
         if key is None or self.order_changed_at[entry.webhook] > claimed_at - 60.0:
             return
@@ -262,23 +288,26 @@ class Referee:
                 raise BrokenError("rate", f"{claim.webhook_id} gets {number} requests in {now - at:.2f} s at {rate}/s")
 
     def _judge_promptness(self, series: Series, claim: Any) -> None:
-        """Without faults, a free worker sends a due delivery at once."""
+        """Without faults, a free worker sends a due delivery at once, and probes a webhook that hangs."""
         now, pk = self.loop.now, claim.webhook_id
         if self.world.last_trouble > now - CALM_AFTER_SECONDS and self.world.had_trouble:
             return
-        due_at = series.due_at
-        states = self._states_since(pk, due_at - 5.0)
-        webhook = self.world.store.webhooks[pk]
-        if len(states) > 1 or webhook.rate_limit is not None or webhook.max_in_flight is not None:
+        webhook, since = self.world.store.webhooks[pk], series.due_at
+        if claim.kind != "event" or webhook.rate_limit is not None:
             return
-        if webhook.order != "none" or now - due_at <= PROMPT_SECONDS:
+        if self.open[pk]:
+            is_limited = webhook.max_in_flight is not None or len(self.open[pk]) + 1 >= self.world.cap
+            if is_limited or webhook.order != "none" or self.world.crowded_at > since - 1.0:
+                return
+            since = max(since, self.began_at[pk] + PROBED_EVERY_SECONDS)
+        else:
+            since = max(since, self.open_until[pk])
+        if key := self._group(series.entry):
+            since = max(since, *(other.final_at or 0.0 for other in self.groups[key]))
+        slack = PROMPT_SECONDS + SLOW_APART_SECONDS * len(self.world.store.webhooks)
+        if now - since <= slack or self.world.busy_at > since - 1.0 or len(self._states_since(pk, since - 5.0)) > 1:
             return
-        if self.world.busy_at > due_at - 1.0 or claim.kind != "event":
-            return
-        if self.open[pk] or self.open_until[pk] > due_at - 1.0:
-            return  # one after the other, until its pace is known
-        self.checks += 1
-        raise BrokenError("prompt", f"{claim.delivery_id} was due {now - due_at:.2f} s ago, and a worker was free")
+        raise BrokenError("prompt", f"{claim.delivery_id} waits for {now - since:.2f} s, and a worker is free")
 
     def ended(self, process: Any, request: Any, reply: Reply) -> None:
         claim = request.context.claim
@@ -301,9 +330,9 @@ class Referee:
     def committed(self, transaction: Transaction) -> None:
         store = self.world.store
         groups: dict[tuple[str, str], None] = {}
+        for pk in [pk for pk in transaction.touched if pk in store.webhooks]:
+            self._follow_webhook(store.webhooks[pk], transaction)
         for pk in transaction.touched:
-            if pk in store.webhooks:
-                self._follow_webhook(store.webhooks[pk])
             if pk not in store.deliveries:
                 continue
             delivery, entry = store.deliveries[pk], store.entries.get(pk)
@@ -327,14 +356,32 @@ class Referee:
         for webhook_id, key in groups:
             self._judge_group(webhook_id, key)
 
-    def _follow_webhook(self, webhook: Webhook) -> None:
+    def _follow_webhook(self, webhook: Webhook, transaction: Transaction) -> None:
         before, after = self.states[webhook.pk][-1], self._permission(webhook)
         after.since = before.since
         if before != after:
+            if transaction.what != "change of a webhook":
+                self._judge_decision(before, after, transaction)
             if before.order != after.order:
                 self.order_changed_at[webhook.pk] = self.loop.now
             after.since = self.loop.now
             self.states[webhook.pk].append(after)
+
+    def _judge_decision(self, before: Permission, after: Permission, transaction: Transaction) -> None:
+        """A webhook changes by the final result of a handshake with the URL that it awaits, in one commit with it."""
+        awaited, has_passed = before.pending_url or before.url, after.status == "active" and not after.pending_url
+        if before.pending_url and before.status == "active":
+            has_passed = after.url == awaited
+        for pk in transaction.touched:
+            delivery, series = self.world.store.deliveries.get(pk), self.series.get(pk)
+            if delivery is None or series is None or delivery.kind != "verification" or series.state != "pending":
+                continue
+            attempt = series.attempts.get(delivery.attempt_count)
+            if delivery.state == ("succeeded" if has_passed else "given_up") and (
+                attempt is None or attempt.claim.lane.url == awaited
+            ):
+                return
+        raise BrokenError("decision", f"{before} becomes {after} without the result of a handshake with {awaited}")
 
     def _judge_entry(self, entry: Entry | None, series: Series) -> None:
         if entry is None:
@@ -346,8 +393,10 @@ class Referee:
             raise BrokenError("claims", f"{entry.pk} is half claimed")
         if is_claimed:
             series.first_claimed_at = min(series.first_claimed_at, self.loop.now)
+            process = self.world.processes.get(entry.worker)
+            series.claimed_by.setdefault(entry.attempt, (process, self.loop.now))
         elif entry.due_at is not None:
-            series.due_at = max(series.queued_at, (entry.due_at - self.world.begin).total_seconds())
+            series.due_at = max(series.queued_at, self.world.real(entry.due_at))
 
     def _judge_results(self, series: Series, delivery: Any) -> None:
         if series.state != "pending" and delivery.state != series.state:
@@ -359,6 +408,7 @@ class Referee:
                 continue
             series.results[number] = result
             self._judge_result(series, number, result)
+            self._judge_retry(series, number)
         if delivery.state != series.state:
             series.state, series.final_at = delivery.state, self.loop.now
             if delivery.state == "given_up" and len(series.results) < series.entry.max_attempts:
@@ -373,6 +423,8 @@ class Referee:
                 raise BrokenError(
                     "lost", f"attempt {number} of {series.entry.pk} counts as lost, but its worker is fine"
                 )
+            if attempt is None:
+                self._judge_lost(series, number)
             return
         if attempt is None or attempt.reply is None or attempt.ended_at is None:
             raise BrokenError("results", f"attempt {number} of {series.entry.pk} is {result}, but has not ended")
@@ -381,6 +433,26 @@ class Referee:
         is_confirmed = not error and (status == 200 or (takes_more and 200 <= status < 300))
         if is_confirmed is not (result == "succeeded"):
             raise BrokenError("results", f"attempt {number} of {series.entry.pk} is {result} after {error or status}")
+
+    def _judge_lost(self, series: Series, number: int) -> None:
+        """An attempt that was not made counts only if its worker was absent at a time since its claim."""
+        process, claimed_at = series.claimed_by[number]
+        is_present = process and not process.is_dead and not process.has_ended and process.absent_at < claimed_at
+        if is_present and not self.world.had_bad_clock:
+            raise BrokenError("lost", f"attempt {number} of {series.entry.pk} counts as lost, but was never made")
+
+    def _judge_retry(self, series: Series, number: int) -> None:
+        """A retry is due when its policy says, and not much later."""
+        attempt, due_at = series.attempts.get(number), series.entry.due_at
+        if attempt is None or attempt.ended_at is None or due_at is None or series.entry.claimed_at is not None:
+            return
+        if self.world.had_trouble or self.world.had_bad_clock or series.entry.pk not in self.world.store.entries:
+            return
+        policy = policy_of_delivery(series.entry.retry_policy)
+        delay = self._delay(series, attempt)
+        late = self.world.real(due_at) - attempt.ended_at - delay * (1 + policy.jitter)
+        if late > RETRY_SLACK:
+            raise BrokenError("late", f"the retry after attempt {number} of {series.entry.pk} is due {late:.2f} s late")
 
     def _judge_cancellation(self, series: Series, delivery: Any) -> None:
         webhook = self.world.store.webhooks[delivery.webhook]
@@ -438,3 +510,8 @@ class Referee:
             for name, (number, until) in lane.in_flight.items():
                 if name in numbers and until > moment + 0.0 and not self.world.store.of_webhook.get(pk):
                     raise BrokenError("lanes", f"{pk} counts {number} requests of an idle worker")
+        for worker in awake:
+            if worker.process.is_dead or worker.process.has_ended or worker.is_leaving or worker.transport.in_flight:
+                continue
+            if problem := slots_of(worker.engine).problem_when_idle():
+                raise BrokenError("slots", problem)

@@ -33,6 +33,10 @@ def _smaller(plan: Plan) -> Iterator[Plan]:
     yield from _without_parts(plan.actions, lambda actions: replace(plan, actions=actions))
     faults = sorted(plan.statement_faults.items())
     yield from _without_parts(faults, lambda rest: replace(plan, statement_faults=dict(rest)))
+    kind_faults = sorted(plan.kind_faults.items())
+    yield from _without_parts(kind_faults, lambda rest: replace(plan, kind_faults=dict(rest)))
+    if plan.suspends or plan.postpones:
+        yield replace(plan, suspends=False, postpones=False)
     if plan.workers > 1:
         yield replace(plan, workers=plan.workers - 1)
     for number, webhook in enumerate(plan.webhooks):

@@ -115,9 +115,15 @@ class Session:
 
 
 class Transaction:
-    def __init__(self) -> None:
+    def __init__(self, what: str) -> None:
+        self.what = what
         self.locks: set[Key] = set()
         self.undo: list[Callable[[], object]] = []
+        """How to undo its changes, apart from ``before``."""
+        self.before: list[tuple[Any, str, object]] = []
+        """The rows that it changes, each with a field and its value before."""
+        self.commits_after: float | None = None
+        """After how many seconds the server commits it, although the connection has failed."""
         self.touched: dict[str, None] = {}
         """The deliveries that it changes."""
         self.on_commit: list[Callable[[], object]] = []
@@ -153,6 +159,9 @@ class Surroundings:
     def committed(self, transaction: Transaction) -> None:
         """Called at a commit."""
 
+    def later(self, seconds: float, call: Callable[[], object]) -> None:
+        raise AssertionError("In one thread, nothing happens later.")
+
 
 class Store:
     using = "default"
@@ -182,13 +191,16 @@ class Store:
             yield outer
             return
         self.around.before(what)
-        transaction = self._open[me] = Transaction()
+        transaction = self._open[me] = Transaction(what)
         try:
             if self.has_single_writer:
                 self.lock("database", ("",))
             yield transaction
-            self.around.before_commit(what)
+            self.around.before_commit(transaction.what)
         except BaseException:
+            if transaction.commits_after is not None and self._commit_later(transaction):
+                del self._open[me]
+                raise
             self.abort(transaction)
             self._close(me, transaction)
             raise
@@ -196,20 +208,51 @@ class Store:
         self._close(me, transaction)
         for call in transaction.on_commit:
             call()
-        self.around.after(what)
+        self.around.after(transaction.what)
 
     def abort(self, transaction: Transaction) -> None:
         """Undo the changes of a transaction, and release its locks."""
         for undo in reversed(transaction.undo):
             undo()
+        for row, name, value in reversed(transaction.before):
+            setattr(row, name, value)
         transaction.undo.clear()
+        transaction.before.clear()
         for key in transaction.locks:
             del self._locked[key]
         transaction.locks.clear()
         self.around.released()
 
+    def _commit_later(self, transaction: Transaction) -> bool:
+        """Keep the locks of a transaction, and commit it later. Return False if that is impossible."""
+        rows = {("entry" if isinstance(row, Entry) else "lane", row.pk) for row, _, _ in transaction.before}
+        if transaction.undo or any(self._locked.get(key, transaction) is not transaction for key in rows):
+            return False
+        for key in rows:
+            self._locked[key] = transaction
+        transaction.locks |= rows
+        after = [(row, name, getattr(row, name)) for row, name, _ in transaction.before]
+        for row, name, value in reversed(transaction.before):
+            setattr(row, name, value)
+
+        def commit() -> None:
+            for row, name, value in after:
+                setattr(row, name, value)
+            self.around.committed(transaction)
+            self._release(transaction)
+
+        self.around.later(transaction.commits_after or 0.0, commit)
+        return True
+
+    def open_transaction(self) -> Transaction:
+        """Return the transaction of the current thread."""
+        return self._open[getcurrent()]
+
     def _close(self, me: Any, transaction: Transaction) -> None:
         del self._open[me]
+        self._release(transaction)
+
+    def _release(self, transaction: Transaction) -> None:
         for key in transaction.locks:
             del self._locked[key]
         if transaction.locks:
@@ -243,8 +286,7 @@ class Store:
     def change(self, row: Any, **values: Any) -> None:
         transaction = self._open[getcurrent()]
         for name, value in values.items():
-            old = getattr(row, name)
-            transaction.undo.append(lambda row=row, name=name, old=old: setattr(row, name, old))
+            transaction.before.append((row, name, getattr(row, name)))
             setattr(row, name, value)
         transaction.touched[row.pk] = None
 
@@ -349,7 +391,7 @@ class Store:
 
     def claim(self, asks: Sequence[ClaimRequest], terms: ClaimTerms) -> Claimed:
         lanes, claims, parked = [], [], 0
-        with self.writing("claim"):
+        with self.writing("claim") as transaction:
             asked = {ask.webhook_id: ask for ask in asks}
             free = self.lock_free("lane", [pk for pk in asked if pk in self.lanes])
             self.around.before("statement of claim")
@@ -361,6 +403,8 @@ class Store:
                 lanes.append(lane)
                 claims += of_lane
                 parked += of_parked
+            if any(claim.lost_since is not None for claim in claims):
+                transaction.what = "claim of lost ones"
         return Claimed(lanes, claims, parked)
 
     def _lane(self, webhook: Webhook, worker: int, now: datetime) -> Lane:

@@ -13,6 +13,7 @@ from django.db import OperationalError
 from . import adapter
 from .loop import Lock
 from .plan import Plan, WebhookPlan
+from .slot_rules import JudgedSlots
 from .world import World
 
 SECONDS = 60.0
@@ -43,6 +44,8 @@ class WorldUntilIdle(World):
     def run(self) -> None:
         names = adapter.names_for(self)
         names["threading"] = SimpleNamespace(**{**vars(names["threading"]), "Lock": partial(InterruptedLock, self)})
+        # The rules for slots hold while their lock is held, and not at its interruptions.
+        names["Slots"] = partial(JudgedSlots, lambda problem: None)
         self.app.cut_off_until, self.app.struck, self.app.worker, self.app.is_troubled = 0.0, "", None, False
         with adapter.substituted(self.database, names):
             try:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -14,6 +16,7 @@ from django.db import OperationalError
 from greenlet import getcurrent
 
 from webhooks_app.conf import Settings, policy_of_delivery
+from webhooks_app.delivery.schedule import UNNOTIFIED_SECONDS
 from webhooks_app.delivery.slots import usual_cap
 
 from . import adapter
@@ -22,9 +25,17 @@ from .plan import Action, Plan, WebhookPlan
 from .receivers import Receiver, Reply, SimulatedTransport
 from .referee import SETTLED_AFTER, BrokenError, Referee
 from .rows import Database
+from .slot_rules import slots_of
 from .store import DeliveryRow, Entry, Store, Surroundings, Transaction, Webhook
 
 BEGIN = datetime(2030, 1, 1, tzinfo=UTC)
+
+PROBED_UNTIL = 3 / 32
+"""The part of the window that may be held beyond the first slot of each webhook before probes become rarer: half of
+what probes may use of the least that is left to them, ``of_one_owner`` less ``for_few``."""
+
+HANDSHAKES = ("ok", "ok", "slow", "slow", "uneven", "never", "fails once", "hangs", "slowly fails")
+"""The behaviours of a new URL."""
 
 
 class Logger:
@@ -101,10 +112,16 @@ class World(Surroundings):
         self.connections: dict[Any, adapter.Connection] = {}
         self.numbers = 0
         self.statements = 0
-        self.away_until = self.slow_until = self.deaf_until = 0.0
+        self.counts: Counter[str] = Counter()
+        """The statements and commits so far, by kind."""
+        self.jumped_at, self.jumped_by = 0.0, 0.0
+        """When the clocks of the database and of its only worker jumped, and by how many seconds."""
+        self.away_until = self.slow_until = self.deaf_until = self.quiet_until = 0.0
         self.database_up_since = 0.0
         self.lock_released = Event(self.loop)
         self.workers: list[Worker] = []
+        self.processes: dict[int, Process] = {}
+        """All workers so far, by number."""
         self.receivers: dict[str, Receiver] = {}
         self.app = Process(self.loop, "app")
         self.keys: dict[str, str | None] = {}
@@ -114,13 +131,24 @@ class World(Surroundings):
         self.last_trouble, self.had_trouble, self.had_bad_clock = -1e9, False, False
         self.busy_at = -1e9
         """When a worker had not much room last."""
+        self.crowded_at = -1e9
+        """When a worker had so many requests beyond the first of each webhook that probes become rarer."""
+        self.quiet_until = 0.0
+        """Until when notifications are suspended."""
         self.cap = usual_cap(plan.window, plan.cap)
         self.referee = Referee(self)
 
     # Time, words and numbers
 
     def now(self) -> datetime:
-        return BEGIN + timedelta(seconds=self.loop.now)
+        return BEGIN + timedelta(seconds=self.loop.now + self.jumped_by)
+
+    def real(self, at: datetime) -> float:
+        """Return the time of the loop at which the database's clock shows this."""
+        seconds = (at - BEGIN).total_seconds()
+        if not self.jumped_by or seconds <= self.jumped_at:
+            return seconds
+        return max(self.jumped_at, seconds - self.jumped_by)
 
     def tell(self, text: str, *values: object) -> None:
         """Add a line to the story, and to the digest of the history."""
@@ -179,6 +207,9 @@ class World(Surroundings):
             raise OperationalError("the database is away")
         self.connection_of(thread).open()
         fault = self.plan.statement_faults.get(self.statements)
+        if self.plan.kind_faults:
+            self.counts[what] += 1
+            fault = fault or self.plan.kind_faults.get((what, self.counts[what]))
         if fault and self.loop.now < self.plan.end:
             self._strike(fault, what, process, thread)
 
@@ -195,8 +226,18 @@ class World(Surroundings):
             self.tell("%s: %s takes 3 s", process.name, what)
             self._trouble(process)
             self.loop.sleep(3.0)
+        elif fault == "late":
+            if what.startswith("commit of claim"):
+                self.tell("%s: %s fails, and takes place later", process.name, what)
+                self.store.open_transaction().commits_after = 0.3 + 3.0 * self.delays.random()
+                self.connection_of(thread).close()
+                self._trouble(process)
+                raise OperationalError(f"{what} fails")
         else:
             process.struck = fault
+
+    def later(self, seconds: float, call: Callable[[], object]) -> None:
+        self.loop.after(seconds, call)
 
     def after(self, what: str) -> None:
         thread = getcurrent()
@@ -212,6 +253,12 @@ class World(Surroundings):
             self.connection_of(thread).close()
             self._trouble(process)
             raise OperationalError(f"{what} is not acknowledged")
+        elif fault.startswith("freeze"):
+            seconds = (3.0 + 5.0 * self.delays.random()) if fault == "freeze" else 10.0 + 20.0 * self.delays.random()
+            self._freeze_process(process, seconds)
+            if self.delays.random() < 0.5:
+                self._cut_sessions(process)
+            self.loop.sleep(0.0)
         self._pause(before=False)
 
     def _pause(self, *, before: bool) -> None:
@@ -240,11 +287,11 @@ class World(Surroundings):
 
     def announce(self, webhook_ids: list[str]) -> None:
         """Notify the workers of a commit, or wake them by a message. Either may be lost, late or doubled."""
-        if self.store.has_single_writer:
+        if self.store.has_single_writer or not self._is_heard():
             return
-        if self.deaf_until > self.loop.now:
-            self.tell("a notification is lost")
-            return
+        more_follow = self.plan.suspends and self.delays.random() < 0.5
+        if more_follow:
+            self.quiet_until = self.loop.now + UNNOTIFIED_SECONDS
         for worker in self.workers:
             if worker.process.is_dead:
                 continue
@@ -252,12 +299,18 @@ class World(Surroundings):
             if self.plan.notifies:
                 for listener in self.listeners:
                     if listener.process is worker.process:
-                        self.loop.after(seconds, partial(listener.notify, webhook_ids, more_follow=False))
+                        self.loop.after(seconds, partial(listener.notify, webhook_ids, more_follow=more_follow))
                         if self.delays.random() < 0.05:
-                            late = partial(listener.notify, webhook_ids, more_follow=False)
+                            late = partial(listener.notify, webhook_ids, more_follow=more_follow)
                             self.loop.after(seconds + 0.3, late)
             else:
                 self.loop.after(seconds, partial(self._wake, worker))
+
+    def _is_heard(self) -> bool:
+        if self.deaf_until > self.loop.now:
+            self.tell("a notification is lost")
+            return False
+        return self.loop.now >= self.quiet_until  # before, notifications are suspended
 
     def _wake(self, worker: Worker) -> None:
         if not worker.process.is_dead and worker.engine is not None:
@@ -269,8 +322,9 @@ class World(Surroundings):
         self.numbers += 1
         process = Process(self.loop, f"worker {number}")
         process.cut_off_until, process.struck, process.has_ended, process.has_bad_clock = 0.0, "", False, False
-        process.was_frozen_for = 0.0
+        process.was_frozen_for, process.absent_at = 0.0, self.loop.now
         worker = Worker(1000 * number + self.numbers, process)
+        self.processes[worker.number] = process
         process.worker = worker
         self.workers = [each for each in self.workers if not each.process.is_dead and not each.process.has_ended]
         self.workers.append(worker)
@@ -286,6 +340,7 @@ class World(Surroundings):
                     self.deliver(worker.engine)
                 except OperationalError:
                     self.tell("%s: the engine ends with an error", process.name)
+                    process.absent_at = self.loop.now
                     self.loop.sleep(1.0)
                 else:
                     self.tell("%s ends", process.name)
@@ -335,8 +390,7 @@ class World(Surroundings):
         number = self.judge(self.referee.began, process, request)
         url = request.url
         reply = self.receivers[url].reply(self.delays, number)
-        if adapter.slots_of(process.worker.engine).free < self.plan.window * 0.75:
-            self.busy_at = self.loop.now
+        self._note_use(process)
         if self.is_over and reply.seconds > 1.0:
             reply = Reply(0.05, 200)
         self.tell("%s: request %d of %s to %s", process.name, claim.number, claim.delivery_id, url)
@@ -346,9 +400,19 @@ class World(Surroundings):
         claim = request.context.claim
         self.tell("%s: %s of %s: %s", process.name, claim.number, claim.delivery_id, reply.error or reply.status)
         self.judge(self.referee.ended, process, request, reply)
-        engine = None if process.is_dead else process.worker.engine
-        if engine is not None and (problem := adapter.problem_with_slots(engine)):
-            self.broke(BrokenError("slots", problem))
+        if not process.is_dead:
+            self._note_use(process)
+
+    def _note_use(self, process: Process) -> None:
+        slots = slots_of(process.worker.engine)
+        if slots.free < self.plan.window * 0.75:
+            self.busy_at = self.loop.now
+        if slots.beyond > self.plan.window * PROBED_UNTIL:
+            self.crowded_at = self.loop.now
+
+    def postpones(self, request: Any) -> bool:
+        """Return True if the transport has a reason to send a handshake or a test later."""
+        return self.plan.postpones and not self.is_over and bool(request.probe) and self.delays.random() < 0.4
 
     # Emitters and users
 
@@ -498,9 +562,14 @@ class World(Surroundings):
     def do_change_url(self, action: Action) -> None:
         webhook = self._target(action)
         url = f"https://r{action.target}-{action.value:.4f}/ok"
-        self.receivers[url] = Receiver("ok" if action.value < 0.7 else "never")
+        self.receivers[url] = Receiver(HANDSHAKES[int(action.value * 97) % len(HANDSHAKES)])
         if webhook.status == "active" and webhook.deleted_at is None:
             self.change(webhook, f"changes to {url}", pending_url=url)
+
+    def do_start_again(self, action: Action) -> None:
+        """Disable a webhook, and enable it at once: it awaits another handshake with the same URL."""
+        self.do_disable(action)
+        self.do_enable(action)
 
     def do_limit(self, action: Action) -> None:
         self.change(self._target(action), "limits", max_in_flight=(None, 1, 2, 8)[int(action.value * 4)])
@@ -561,11 +630,15 @@ class World(Surroundings):
 
     def _freeze(self, action: Action, seconds: float) -> None:
         if worker := self._worker(action):
-            self.tell("%s is frozen for %.1f s", worker.process.name, seconds)
-            worker.process.frozen_until = max(worker.process.frozen_until, self.loop.now + seconds)
-            worker.process.was_frozen_for += seconds
-            self._trouble(worker.process)
-            worker.troubled_until += seconds
+            self._freeze_process(worker.process, seconds)
+
+    def _freeze_process(self, process: Process, seconds: float) -> None:
+        self.tell("%s is frozen for %.1f s", process.name, seconds)
+        process.frozen_until = max(process.frozen_until, self.loop.now + seconds)
+        process.was_frozen_for += seconds
+        process.absent_at = self.loop.now + seconds
+        self._trouble(process)
+        process.worker.troubled_until += seconds
 
     def do_freeze(self, action: Action) -> None:
         self._freeze(action, 0.1 + 3 * action.value)
@@ -578,6 +651,7 @@ class World(Surroundings):
         self.away_until = self.loop.now + seconds
         for worker in self.workers:
             self._trouble(worker.process)
+            worker.process.absent_at = self.loop.now + seconds
             worker.troubled_until += seconds
         for connection in self.connections.values():
             connection.close()
@@ -602,11 +676,22 @@ class World(Surroundings):
         if worker := self._worker(action):
             seconds = 1 + 30 * action.value
             self.tell("%s is cut off from the database for %.1f s", worker.process.name, seconds)
-            worker.process.cut_off_until = self.loop.now + seconds
+            worker.process.cut_off_until = worker.process.absent_at = self.loop.now + seconds
             self._trouble(worker.process)
             worker.troubled_until += seconds
-            for thread in worker.process.threads:
-                self.connection_of(thread).close()
+            self._cut_sessions(worker.process)
+
+    def _cut_sessions(self, process: Process) -> None:
+        for thread in process.threads:
+            self.connection_of(thread).close()
+
+    def do_clocks_jump(self, action: Action) -> None:
+        """Set the clock of the machine of the database and its only worker, at most once."""
+        if self.plan.workers == 1 and not self.jumped_by and (worker := self._worker(action)):
+            self.jumped_at, self.jumped_by = self.loop.now, 20.0 + 100.0 * action.value
+            self.tell("the clocks of the database and %s jump by %.0f s", worker.process.name, self.jumped_by)
+            worker.process.offset += self.jumped_by
+            self.last_trouble, self.had_trouble = self.loop.now, True
 
     def do_notifications_lost(self, action: Action) -> None:
         self.deaf_until = self.loop.now + 5 * action.value
