@@ -289,10 +289,12 @@ class Queue:
             most = lane.most(ask)
             # Results recorded during the claim have freed slots that it did not use.
             left |= number >= ask.room or ask.own + number >= most
-            # Requests of other workers count towards a low limit too.
-            left |= bool(look.named) and most < self._slots.cap and not number
             if until := lane.paced_until(now, number):
                 paced[lane.webhook_id] = until
+            elif not number:
+                # Requests of other workers count towards the limit too. A notification's deliveries are often claimed
+                # by others before, so only a low limit is a reason for another look at these.
+                left |= most < self._slots.cap if look.named else not claimed.parked
         lost = [claim for claim in claims if claim.lost_since is not None]
         new_claims = [claim for claim in claims if claim.lost_since is None] if lost else claims
         return Found(new_claims, lost, left, paced=paced)
