@@ -221,7 +221,7 @@ def names_for(world: Any) -> dict[str, Any]:
         "connections": connections,
         "dialect_of": lambda using: dialect,
         "sql_for": lambda using: world.store,
-        "Slots": partial(JudgedSlots, lambda text: world.broke(BrokenError("slots", text))),
+        "Slots": partial(JudgedSlots, lambda text: world.broke(BrokenError("slots", text)), world.note_use),
         "secrets": SimpleNamespace(randbits=lambda bits: world.next_worker_number()),
         "random": random,
         "is_deadlock": lambda using, error: isinstance(error, DeadlockError),

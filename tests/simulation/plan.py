@@ -223,8 +223,13 @@ def _limited(plan: Plan, random: Random) -> None:
 
 def _verified(plan: Plan, random: Random) -> None:
     """Users change URLs, and disable and enable webhooks, while handshakes are open."""
-    plan.actions, plan.end, plan.postpones = [], 15.0, random.random() < 0.5
-    _webhooks(plan, random, random.choice((1, 2)), ("slow", "uneven", "ok", "slowly fails", "fails once"))
+    plan.actions, plan.end, plan.postpones = [], 25.0, random.random() < 0.3
+    plan.timeout, plan.lease = 5.0, 12.0
+    behaviours = ("slow", "uneven", "succeeds once", "succeeds once", "slowly fails", "fails once")
+    _webhooks(plan, random, random.choice((1, 2)), behaviours)
+    for _ in range(random.choice((0, 1, 2))):
+        what = random.choice(("freeze long", "freeze long", "cut off", "kill"))
+        plan.actions.append(Action(4.0 * random.random(), what, random.randrange(9), random.random()))
     for webhook in plan.webhooks:
         webhook.status = random.choice(("active", "pending"))
     for _ in range(random.choice((3, 6))):
@@ -242,6 +247,8 @@ def _lost(plan: Plan, random: Random) -> None:
         _emit(plan, random, random.choice((2, 6)), begin=begin, end=begin + 4.0)
     for _ in range(random.choice((1, 3))):
         plan.actions.append(Action(20.0 * random.random(), "kill", random.randrange(9), random.random()))
+    if random.random() < 0.4:
+        plan.actions.append(Action(15.0 * random.random(), "pause", random.randrange(9), random.random()))
     for number in random.sample(range(1, 13), random.choice((1, 3))):
         plan.kind_faults["commit of claim", number] = random.choice(CLAIM_FAULTS)
     for number in (1, 2):

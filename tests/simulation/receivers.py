@@ -58,6 +58,7 @@ BEHAVIOURS: dict[str, Behaviour] = {
     "redirects": lambda random, number: Reply(0.02, 302),
     "asks to wait": lambda random, number: Reply(0.02, 503 if number == 1 else 200, retry_after="7"),
     "moody": _moody,
+    "succeeds once": lambda random, number: Reply(2.5, 200) if number == 1 else Reply(0.02, 503),
 }
 
 

@@ -23,6 +23,10 @@ PROBED_EVERY_SECONDS = 2.0
 SLOW_APART_SECONDS = 0.25
 """The time between two claims from slow webhooks in SQLite."""
 
+LOST_WITHIN_SECONDS = 20.0
+"""How long a claim whose lease has ended waits for its result, apart from outages: ``OTHERS_RECORD_WITHIN_SECONDS`` and
+a sweep, which looks for those of webhooks without a free slot too."""
+
 RETRY_SLACK = 0.3
 """How much later than its policy says a retry is due at most, because of the time until the result was noticed."""
 
@@ -145,6 +149,7 @@ class Referee:
         self._judge_order(series, attempt)
         self._judge_limit(attempt)
         self._judge_rate(claim)
+        self.world.note_use_of_others(process)
         self._judge_promptness(series, claim)
         series.attempts[claim.number] = attempt
         self.open[claim.webhook_id][id(attempt)] = attempt
@@ -303,7 +308,7 @@ class Referee:
         else:
             since = max(since, self.open_until[pk])
         if key := self._group(series.entry):
-            since = max(since, *(other.final_at or 0.0 for other in self.groups[key]))
+            since = max([since, *(other.final_at or 0.0 for other in self.groups[key])])
         slack = PROMPT_SECONDS + SLOW_APART_SECONDS * len(self.world.store.webhooks)
         if now - since <= slack or self.world.busy_at > since - 1.0 or len(self._states_since(pk, since - 5.0)) > 1:
             return
@@ -488,6 +493,18 @@ class Referee:
             if webhook.rate_limit:
                 seconds += number * 4 / webhook.rate_limit
         return seconds + len(entries) * 1.0
+
+    def noticed(self) -> None:
+        """Workers have noticed the claims that are lost, also those of webhooks that are paused or at their limit."""
+        running = [each.process for each in self.world.workers if not each.is_leaving]
+        present = [each.absent_at for each in running if not each.is_dead and not each.has_ended]
+        since = max(min(present, default=self.loop.now), self.world.last_trouble) + LOST_WITHIN_SECONDS
+        for entry in self.world.store.entries.values():
+            if (
+                entry.leased_until
+                and max(since, self.world.real(entry.leased_until) + LOST_WITHIN_SECONDS) < self.loop.now
+            ):
+                raise BrokenError("lost", f"nobody notices the lost claim of {entry.pk}")
 
     def final(self) -> None:
         """Everything that can be sent has been: nothing is lost, and nobody waits for ever."""

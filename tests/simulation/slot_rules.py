@@ -11,19 +11,21 @@ from webhooks_app.delivery.slots import PROBE_SECONDS, SLOW_OF_SHARE, SlotHolder
 
 
 class JudgedSlots(Slots):
-    """Slots that call ``broke`` with a description of each broken rule."""
+    """Slots that call ``broke`` with a description of each broken rule, and ``note`` before each change."""
 
-    def __init__(self, broke: Callable[[str], object], **options: Any) -> None:
+    def __init__(self, broke: Callable[[str], object], note: Callable[[JudgedSlots], object], **options: Any) -> None:
         super().__init__(**options)
-        self._broke = broke
+        self._broke, self._note = broke, note
 
     def asks(self, webhook_ids: Collection[str], limit: int, monotonic: float) -> list[ClaimRequest]:
+        self._note(self)
         found = super().asks(webhook_ids, limit, monotonic)
         if found and (problem := self._problem_with_counts() or self._problem_with_asks(found, monotonic)):
             self._broke(problem)
         return found
 
     def give_back(self, claims: Iterable[Claim]) -> None:
+        self._note(self)
         super().give_back(claims)
         if problem := self._problem_with_counts():
             self._broke(problem)

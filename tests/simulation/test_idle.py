@@ -45,7 +45,7 @@ class WorldUntilIdle(World):
         names = adapter.names_for(self)
         names["threading"] = SimpleNamespace(**{**vars(names["threading"]), "Lock": partial(InterruptedLock, self)})
         # The rules for slots hold while their lock is held, and not at its interruptions.
-        names["Slots"] = partial(JudgedSlots, lambda problem: None)
+        names["Slots"] = partial(JudgedSlots, lambda problem: None, self.note_use)
         self.app.cut_off_until, self.app.struck, self.app.worker, self.app.is_troubled = 0.0, "", None, False
         with adapter.substituted(self.database, names):
             try:

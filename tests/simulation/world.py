@@ -25,7 +25,7 @@ from .plan import Action, Plan, WebhookPlan
 from .receivers import Receiver, Reply, SimulatedTransport
 from .referee import SETTLED_AFTER, BrokenError, Referee
 from .rows import Database
-from .slot_rules import slots_of
+from .slot_rules import JudgedSlots, slots_of
 from .store import DeliveryRow, Entry, Store, Surroundings, Transaction, Webhook
 
 BEGIN = datetime(2030, 1, 1, tzinfo=UTC)
@@ -390,7 +390,6 @@ class World(Surroundings):
         number = self.judge(self.referee.began, process, request)
         url = request.url
         reply = self.receivers[url].reply(self.delays, number)
-        self._note_use(process)
         if self.is_over and reply.seconds > 1.0:
             reply = Reply(0.05, 200)
         self.tell("%s: request %d of %s to %s", process.name, claim.number, claim.delivery_id, url)
@@ -400,15 +399,18 @@ class World(Surroundings):
         claim = request.context.claim
         self.tell("%s: %s of %s: %s", process.name, claim.number, claim.delivery_id, reply.error or reply.status)
         self.judge(self.referee.ended, process, request, reply)
-        if not process.is_dead:
-            self._note_use(process)
 
-    def _note_use(self, process: Process) -> None:
-        slots = slots_of(process.worker.engine)
+    def note_use(self, slots: JudgedSlots) -> None:
+        """Note if a worker has not much room now. It is called before each change."""
         if slots.free < self.plan.window * 0.75:
             self.busy_at = self.loop.now
         if slots.beyond > self.plan.window * PROBED_UNTIL:
             self.crowded_at = self.loop.now
+
+    def note_use_of_others(self, process: Process) -> None:
+        for worker in self.workers:
+            if worker.process is not process and not worker.process.is_dead and worker.engine is not None:
+                self.note_use(slots_of(worker.engine))
 
     def postpones(self, request: Any) -> bool:
         """Return True if the transport has a reason to send a handshake or a test later."""
@@ -742,6 +744,8 @@ class World(Surroundings):
 
     def _heal(self) -> None:
         """End all faults, let all receivers answer, and undo what holds deliveries."""
+        if not self.had_bad_clock and not self.jumped_by:
+            self.referee.noticed()
         self.is_over = True
         self.tell("the faults end")
         self.away_until = min(self.away_until, self.loop.now)
