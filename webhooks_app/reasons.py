@@ -246,9 +246,9 @@ TEMPLATES: Mapping[str, str | Counted] = {
         "The new URL %(url)s failed its verification, so the webhook keeps its URL. %(reason)s"
     ),
     # Answers to handshakes
-    "challenge_not_json": gettext_noop("%(problem)s Answer with a JSON object in UTF-8 that has the field challenge."),
-    "challenge_missing": gettext_noop("The answer has no field challenge at its top level."),
-    "challenge_wrong": gettext_noop("The field challenge of the answer differs from the challenge that was sent."),
+    "challenge_not_json": gettext_noop("%(problem)s Answer with a JSON object in UTF-8 with a field “challenge”."),
+    "challenge_missing": gettext_noop("The answer has no field “challenge” at its top level."),
+    "challenge_wrong": gettext_noop("The answer contains another challenge than the one that was sent."),
     "answer_not_object": gettext_noop("The answer is not a JSON object."),
     "answer_empty": gettext_noop("The answer has no body."),
     "answer_compressed": gettext_noop("The answer is compressed (%(coding)s). Send it without compression."),

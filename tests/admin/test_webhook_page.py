@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -13,11 +14,12 @@ from django.utils import timezone
 
 from tests.support.reading import cells, named, parsed, refused, words
 from webhooks_app import emit, registry
-from webhooks_app.models import Delivery, QueueEntry, Webhook, WebhookHealth, WorkerProcess
-from webhooks_app.operations.actors import StaffMember
-from webhooks_app.operations.lifecycle import disable
+from webhooks_app.models import Delivery, QueueEntry, QueueLane, Webhook, WebhookHealth, WorkerProcess
+from webhooks_app.operations.actors import PROJECT, StaffMember
+from webhooks_app.operations.lifecycle import disable, start_verification
+from webhooks_app.operations.sending import send_test_event
 
-from ..support.rows import make_recovering
+from ..support.rows import end_deliveries, make_recovering, unverified
 from .conftest import Page, text
 
 LINKS = ["?section=overview", "?section=deliveries", "?section=settings", "?section=verification"]
@@ -118,6 +120,47 @@ def test_the_head_leads_to_the_limit_that_holds_back_events(superuser: Page, del
     head = parsed(head_of(superuser.get("webhook", "change", delivery.webhook_id)))
 
     assert head.find("a", string="Change the limit")["href"].endswith("?section=settings#id_max_in_flight")
+
+
+@pytest.mark.parametrize(("is_used_up", "offered"), [(True, "Change the limit"), (False, "See the event in front")])
+def test_the_head_offers_either_the_limit_or_the_event_in_front(
+    superuser: Page, webhook: Webhook, is_used_up: bool, offered: str
+) -> None:
+    now = timezone.now()
+    change(order="webhook", rate_limit=1)(webhook)
+    for _ in range(2):
+        emit("file.deleted", DATA, owner=webhook.owner)
+    QueueEntry.objects.update(due_at=now - timedelta(hours=1))
+    QueueLane.objects.update_or_create(webhook=webhook, defaults={"next_slot_at": now + timedelta(hours=is_used_up)})
+    WorkerProcess.objects.create(id="1", host="a", pid=1, version="1.0", started_at=now, seen_at=now)
+
+    head = parsed(head_of(superuser.get("webhook", "change", webhook.pk)))
+
+    limit_or_front = re.compile("limit$|in front$")
+    assert [link.text for link in head.find_all("a", string=limit_or_front)] == [offered]
+    assert ("rate limit holds back" in head.text) is is_used_up
+
+
+def test_missed_events_are_sent_after_a_test_event_has_arrived(superuser: Page, webhook: Webhook) -> None:
+    since = timezone.now() - timedelta(hours=1)
+    make_health(failing_since=since, given_up_since=since, last_given_up_at=since, given_up_count=2)(webhook)
+    before = parsed(head_of(superuser.get("webhook", "change", webhook.pk)))
+    send_test_event(webhook, event_type="file.deleted", data=DATA, actor=PROJECT)
+    end_deliveries(Delivery.objects.filter(kind="test"), state="succeeded", finished_at=timezone.now())
+    after = parsed(head_of(superuser.get("webhook", "change", webhook.pk)))
+
+    found = [[link.text for link in each.find_all("a", string=re.compile("^Send"))] for each in (before, after)]
+    assert found == [["Send a test event", "Send 2 missed events"], ["Send 2 missed events", "Send a test event"]]
+    assert "A test event has arrived." in after.text
+
+
+def test_a_running_verification_is_not_offered_again(superuser: Page, webhook: Webhook) -> None:
+    unverified(webhook)
+    start_verification(webhook, actor=PROJECT)
+
+    page = parsed(text(superuser.get("webhook", "change", webhook.pk)))
+
+    assert not page.find("a", string=re.compile("^Verify"))
 
 
 def test_the_head_names_who_disabled_the_webhook(superuser: Page, webhook: Webhook) -> None:

@@ -32,7 +32,7 @@ def test_receivers_get_each_event_once_through_a_typo_and_its_correction(alice, 
         work()
         assert [event.event_id for event in old.events()] == before
         assert {(request.path, request.is_verification) for request in new.received} == {("/typo", True)}
-        assert Webhook.objects.get().status_reason.endswith("differs from the challenge that was sent.")
+        assert Webhook.objects.get().status_reason.endswith("another challenge than the one that was sent.")
 
         new.answers = Answers()
         update_webhook(webhook, url=f"{new.url}hook", actor=PROJECT)

@@ -1,7 +1,8 @@
-"""The remedy of each state of a webhook, and the failure that its card shows."""
+"""What helps in each state of a webhook, and what stands out."""
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -10,11 +11,11 @@ from webhooks_app.models import Webhook
 from webhooks_app.models.standing import Standing
 from webhooks_app.models.webhook import Order
 from webhooks_app.pages.health import limit_of
-from webhooks_app.pages.webhook_card import Circumstances, Remedy, advice_of, is_disabled_by_person, remedy_of
+from webhooks_app.pages.webhook_card import Circumstances, Remedy, advice_of, is_disabled_by_person, remedies_of
 from webhooks_app.reasons import ReasonText
 
 REMEDIES = {
-    Standing.FAILING: ("send_test", "send_missed"),
+    Standing.FAILING: ("send_test", "send_test"),
     Standing.VERIFICATION_FAILED: ("verify", "verify"),
     Standing.DISABLED: ("enable", "enable"),
     Standing.PARTLY_FAILING: ("send_test", "send_missed"),
@@ -27,11 +28,15 @@ REMEDIES = {
     Standing.UNUSED: ("send_test", "send_missed"),
     Standing.HEALTHY: ("send_test", "send_missed"),
 }
-"""The remedy without missed events, and with some."""
+"""What helps first without missed events, and with some."""
+
+
+def remedies(standing: Standing, **more: Any) -> list[Remedy]:
+    return remedies_of(Circumstances(standing=standing, **more))
 
 
 def remedy(standing: Standing, **more: Any) -> Remedy:
-    return remedy_of(Circumstances(standing=standing, **more))
+    return remedies(standing, **more)[0]
 
 
 def advice(standing: Standing, **more: Any) -> str:
@@ -80,7 +85,30 @@ def test_a_webhook_that_somebody_disabled_needs_no_repair() -> None:
     ("missed", "label"), [(1, "Send 1 missed event"), (30, "Send 30 missed events"), (0, "Send a test event")]
 )
 def test_the_remedy_names_the_number_of_missed_events(missed: int, label: str) -> None:
-    assert remedy(Standing.FAILING, missed=missed).label == label
+    assert remedy(Standing.PARTLY_FAILING, missed=missed).label == label
+
+
+def test_missed_events_are_sent_once_a_test_event_has_arrived() -> None:
+    found = [remedies(Standing.FAILING, missed=3, answers_test=arrived) for arrived in (False, True)]
+    words = [advice(Standing.FAILING, missed=3, answers_test=arrived) for arrived in (False, True)]
+
+    assert [[each.action for each in some] for some in found] == [
+        ["send_test", "send_missed"],
+        ["send_missed", "send_test"],
+    ]
+    assert words == [
+        "First fix the receiver. A test event shows whether it works. Then send the missed events.",
+        "A test event has arrived. Send the missed events.",
+    ]
+
+
+@pytest.mark.parametrize("standing", Standing, ids=str)
+def test_at_most_the_first_remedy_stands_out(standing: Standing) -> None:
+    names = ("is_paused", "changes_url", "is_verifying", "is_stopped_by_person", "answers_test", "has_front")
+
+    for missed, *known in product((0, 3), *[(False, True)] * len(names)):
+        others = remedies(standing, missed=missed, **dict(zip(names, known, strict=True)))[1:]
+        assert not any(each.is_main for each in others)
 
 
 def test_what_does_not_help_does_not_stand_out() -> None:
@@ -90,14 +118,15 @@ def test_what_does_not_help_does_not_stand_out() -> None:
 
     assert set(loud) == set(Standing) - set(calm)
     assert not remedy(Standing.RETRYING, has_front=True).is_main
+    assert not remedy(Standing.FAILING, missed=3, has_front=True).is_main
     assert not remedy(Standing.DISABLED, is_stopped_by_person=True).is_main
 
 
 @pytest.mark.parametrize("standing", [Standing.UNVERIFIED, Standing.HEALTHY], ids=str)
-def test_a_running_verification_is_rather_awaited_than_repeated(standing: Standing) -> None:
-    found = remedy(standing, changes_url=standing is Standing.HEALTHY, is_verifying=True)
+def test_a_running_verification_is_awaited_and_not_repeated(standing: Standing) -> None:
+    found = remedies(standing, changes_url=standing is Standing.HEALTHY, is_verifying=True)
 
-    assert (found.action, str(found.label), found.is_main) == ("verify", "Verify again", False)
+    assert [(each.action, each.is_main) for each in found] == [("send_test", False)]
 
 
 def test_a_limit_that_holds_back_events_can_be_changed() -> None:
@@ -121,7 +150,7 @@ def test_a_limit_that_the_order_never_reaches_holds_back_nothing() -> None:
 def test_staff_are_not_told_to_repair_the_receiver_of_an_account(standing: Standing) -> None:
     words = advice(standing, missed=1, for_staff=True)
 
-    assert not words.startswith(("Fix", "Start", "Let the receiver", "There is nothing"))
+    assert not words.startswith(("First fix", "Fix", "Start", "Let the receiver", "There is nothing"))
 
 
 def test_staff_repair_the_receiver_and_the_workers_of_the_platform() -> None:
@@ -129,4 +158,4 @@ def test_staff_repair_the_receiver_and_the_workers_of_the_platform() -> None:
 
     found = [advice(each, missed=1, for_staff=True, is_of_platform=True) for each in states]
 
-    assert [words.split()[0] for words in found] == ["Fix", "Check"]
+    assert [words.split()[0] for words in found] == ["First", "Check"]

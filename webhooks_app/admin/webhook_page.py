@@ -94,6 +94,8 @@ class WebhookSections(WebhookActions):
         in_head = {button.url for button in head["remedies"]}
         at_end = self.buttons(request, item, among=AT_END)
         elsewhere = in_head | {button.url for button in at_end}
+        if head["is_verifying"]:
+            elsewhere.add(self.page_url(item, "act", "verify"))
         return {
             **base,
             "subtitle": None,
@@ -128,27 +130,25 @@ class WebhookSections(WebhookActions):
         return {**card, "facts": facts, "remedies": [*self._remedies(request, webhook, card)]}
 
     def _remedies(self, request: HttpRequest, webhook: Webhook, card: Context) -> Iterator[Button]:
-        """Yield the button of the remedy, and that of a test event."""
-        remedy, front = card["remedy"], card["front"]
-        is_last_resort = remedy.action == "send_test"
-        if front:
-            yield self._button_of_front(request, front)._replace(is_main=is_last_resort)
-        if card["standing"] is Standing.DELAYED and manages_all(request):
+        """Yield the buttons of what helps."""
+        shows_workers = card["standing"] is Standing.DELAYED and manages_all(request)
+        if card["front"]:
+            yield self._button_of_front(request, card["front"])
+        if shows_workers:
             yield Button(_("See the workers"), self._workers_url(), is_main=True)
-        if remedy.field and self.has_change_permission(request, webhook):
-            url = f"{self.page_url(webhook)}?section={SETTINGS}#id_{remedy.field}"
-            yield Button(remedy.label, url, is_main=True)
-        action = self.table.get(remedy.action)
-        if action and action.is_for(webhook) and self.may_run(request, remedy.action, webhook):
-            url = self.page_url(webhook, "act", remedy.action)
-            yield Button(remedy.label, url, is_main=remedy.is_main)
-        yield from self.buttons(request, webhook, among=() if is_last_resort else ("send_test",))
+        for remedy in card["remedies"]:
+            is_main, action = remedy.is_main and not shows_workers, self.table.get(remedy.action)
+            if action is None and self.has_change_permission(request, webhook):
+                url = f"{self.page_url(webhook)}?section={SETTINGS}#id_{remedy.field}"
+                yield Button(remedy.label, url, is_main=is_main)
+            elif action and action.is_for(webhook) and self.may_run(request, remedy.action, webhook):
+                yield Button(remedy.label, self.page_url(webhook, "act", remedy.action), is_main=is_main)
 
     def _button_of_front(self, request: HttpRequest, front: Delivery) -> Button:
         of_deliveries: Any = self.admin_site.get_model_admin(Delivery)
         for button in of_deliveries.buttons(request, front, among=("retry",)):
-            return Button(_("Retry the event in front"), button.url)
-        return Button(_("See the event in front"), self.delivery_url(front.pk))
+            return Button(_("Retry the event in front"), button.url, is_main=True)
+        return Button(_("See the event in front"), self.delivery_url(front.pk), is_main=True)
 
     def _workers_url(self) -> str:
         return console_url("operations_changelist", site=self.admin_site.name)

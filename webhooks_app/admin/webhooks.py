@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from django.contrib import admin
@@ -27,6 +28,7 @@ from ..models.webhook_settings import WEBHOOK_SETTINGS, SettingsSection, Webhook
 from ..operations.registration import create_webhook, update_webhook
 from ..operations.rights import REGISTER_WEBHOOK
 from ..pages.display import MAX_URL, breakable, in_tone, state_of, state_of_key, until_verified
+from ..pages.forms import TRY_FILTER
 from ..pages.lists import WEBHOOKS
 from ..reasons import code_of
 from .display import column, shows_deliveries, time_column
@@ -134,15 +136,21 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookSections, Exp
         return () if obj is None else ("owner_name", *SHOWN)
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        """Return the groups of settings, closed for an existing webhook. Django opens those with an error."""
         fields = self.get_fields(request, obj)
-        groups = [
-            (each.label, [name for name in _fields_of(each.settings) if name in fields]) for each in SettingsSection
+        opened = list(SettingsSection) if obj is None else [SettingsSection.WHAT] if TRY_FILTER in request.POST else []
+        groups = [(each, [name for name in _fields_of(each.settings) if name in fields]) for each in SettingsSection]
+        return [
+            (each.label, {"fields": names, "classes": () if each in opened else ("collapse",)})
+            for each, names in groups
+            if names
         ]
-        return [(label, {"fields": names}) for label, names in groups if names]
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         form: Any = super().get_form(request, obj, change, **kwargs)
         form.visible_types = visible_event_types(request)
+        if self.has_try_filter_permission(request):
+            form.event_url = staticmethod(partial(self.url, "event_change"))
         if "url" in form.base_fields:
             form.base_fields["url"].widget.attrs["data-check"] = self.url("webhook_check_url")
         return form

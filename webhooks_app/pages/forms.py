@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, cast
 
 from django import forms
@@ -110,6 +111,10 @@ def event_type_choices(event_types: EventTypeRegistry) -> Choices:
     ]
 
 
+TRY_FILTER = "try_filter"
+"""Name of the button beside the field of a filter."""
+
+
 class GroupedCheckboxes(forms.CheckboxSelectMultiple):
     """Grouped check boxes with the description of each event type."""
 
@@ -131,6 +136,18 @@ class CodeArea(forms.Textarea):
         return "" if value == "null" else super().format_value(value)
 
 
+class FilterArea(CodeArea):
+    """A text area for a filter, with the operators and an example, and in the settings a button to try it."""
+
+    template_name = "webhooks_app/widgets/filter.html"
+    can_try = False
+    tried: Mapping[str, Any] = MappingProxyType({})
+    """The result, from ``preview_of``."""
+
+    def get_context(self, name: str, value: Any, attrs: Any) -> dict[str, Any]:
+        return {**super().get_context(name, value, attrs), "can_try": self.can_try, **self.tried}
+
+
 class UrlForm(forms.Form):
     """Mixin for forms with the URL of a webhook, which offer the ASCII form of an international one."""
 
@@ -150,11 +167,13 @@ class WebhookOptions(UrlForm, ChoiceFields, RefusableForm):
     """Base of the forms of a webhook, with its event types and options."""
 
     event_types = forms.MultipleChoiceField(label=_("Event types"), widget=GroupedCheckboxes)
+    event_url: Callable[[str], str] | None = None
+    """Returns the page of an event on which a filter was tried; None if none may be tried."""
 
     class Meta:
         model = Webhook
         fields = SAVED_FIELDS
-        widgets: ClassVar[dict[str, Any]] = {"filter": CodeArea()}
+        widgets: ClassVar[dict[str, Any]] = {"filter": FilterArea()}
         field_classes: ClassVar[dict[str, Any]] = {"filter": BoundedJSONField}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -162,7 +181,26 @@ class WebhookOptions(UrlForm, ChoiceFields, RefusableForm):
         if "url" in self.fields:
             self.fields["url"].strip = False  # type: ignore[attr-defined]  # stored exactly as entered
             self._explain_url()
+        if "filter" in self.fields:
+            self._filter_area.can_try = self.event_url is not None and not self.instance._state.adding
         self.set_choices()
+
+    @property
+    def _filter_area(self) -> FilterArea:
+        return cast("FilterArea", self.fields["filter"].widget)
+
+    @property
+    def tries_filter(self) -> bool:
+        """True if the filter is only tried, so that nothing may be saved."""
+        return TRY_FILTER in self.data
+
+    def is_valid(self) -> bool:
+        """Return False also for a form that only tries the filter. It shows the result beside the field."""
+        if not self.tries_filter:
+            return super().is_valid()
+        if super().is_valid() and self._filter_area.can_try and self.event_url is not None:
+            self._filter_area.tried = preview_of(self.instance, self, event_url=self.event_url)
+        return False
 
     def _explain_url(self) -> None:
         """Show the new URL of a webhook while it is verified, and the URL that is in use until then."""
@@ -210,7 +248,7 @@ class TryFilterForm(forms.Form):
     filter = BoundedJSONField(
         label=_("Filter"),
         required=False,
-        widget=CodeArea,
+        widget=FilterArea,
         help_text=_("A condition on the data of events, as JSON. Leave empty for all events."),
     )
 

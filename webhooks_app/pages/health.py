@@ -80,13 +80,15 @@ def sentences(
     judged: Health,
     stop: AuditEntry | None = None,
     name_of: Callable[[AuditEntry], str] = lambda entry: "",
+    limit: str | None = None,
 ) -> list[SafeString | str]:
     """Return sentences about the state of a webhook, and what happens next, for its page.
 
-    ``stop`` is from ``stop_of``, and ``name_of`` returns the name of an actor for the reader, or "".
+    ``stop`` is from ``stop_of``, and ``name_of`` returns the name of an actor for the reader, or "". ``limit`` is the
+    setting that holds back events, "" for the order; by default any that can.
     """
     health = WebhookHealth.of(webhook) or WebhookHealth(webhook=webhook)
-    said = [] if judged.standing is Standing.PAUSED else list(_facts(webhook, judged))
+    said = [] if judged.standing is Standing.PAUSED else list(_facts(webhook, judged, limit))
     said += _stopped(webhook, stop, name_of)
     if judged.standing is Standing.PARTLY_FAILING:
         said += _in_common(webhook)
@@ -118,7 +120,7 @@ def _paused_since(at: datetime) -> SafeString:
     return format_html(gettext("Paused since {since}."), since=moment(at))
 
 
-def _facts(webhook: Webhook, judged: Health) -> Iterator[SafeString | str]:
+def _facts(webhook: Webhook, judged: Health, limit: str | None = None) -> Iterator[SafeString | str]:
     """Yield the facts that led to the state, from the webhook and its health alone."""
     health = WebhookHealth.of(webhook) or WebhookHealth(webhook=webhook)
     if judged.standing in (Standing.FAILING, Standing.RETRYING):
@@ -131,7 +133,8 @@ def _facts(webhook: Webhook, judged: Health) -> Iterator[SafeString | str]:
         text = gettext("Delivery is delayed. An event has been due since {time}; nothing is lost.")
         yield format_html(text, time=moment(judged.since))
     elif judged.standing is Standing.HELD_BACK and judged.since:
-        yield format_html(_why_held(webhook), time=moment(judged.since), limit=webhook.max_in_flight or 1)
+        why_held = _why_held(limit_of(webhook) if limit is None else limit)
+        yield format_html(why_held, time=moment(judged.since), limit=webhook.max_in_flight or 1)
     elif judged.standing is Standing.PAUSED and judged.since:
         yield _paused_since(judged.since)
     elif judged.standing is Standing.HEALTHY and (at := last_at(health)):
@@ -228,8 +231,7 @@ def limit_of(webhook: Webhook) -> str:
     return next((name for name in names if getattr(webhook, name) is not None), "")
 
 
-def _why_held(webhook: Webhook) -> str:
-    limit = limit_of(webhook)
+def _why_held(limit: str) -> str:
     if limit == "rate_limit":
         return gettext("Its rate limit holds back events: the oldest has been due since {time}.")
     if limit:

@@ -77,7 +77,7 @@ def when_disabled(webhook: Webhook, health: WebhookHealth) -> SafeString | str:
         text = gettext("Will be disabled on {time} unless a delivery succeeds.")
         return format_html(text, time=moment(at))
     text = gettext(
-        "Will be disabled after %(after)s without success, if at least %(number)d deliveries are given up and the "
-        "first and the last of them are %(span)s or more apart."
+        "Will be disabled once nothing has arrived for %(after)s and %(number)d deliveries or more were given up over "
+        "%(span)s or more."
     )
     return text % {"after": in_time(rule.after), "number": rule.min_deliveries, "span": in_time(rule.min_span)}

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
@@ -16,7 +17,7 @@ from ..maintenance.rollups.recent import MISSED
 from ..models import AuditEntry, Delivery, Webhook, WebhookHealth
 from ..models.delivery import DeliveryQuerySet
 from ..models.fields import translated
-from ..models.hold import fronts_of
+from ..models.hold import HoldReason, fronts_of, holds_of
 from ..models.standing import FAILS, Health, Standing
 from ..reasons import code_of
 from . import health
@@ -35,6 +36,10 @@ REMEDIES: Mapping[Standing, str] = {
 """The actions that let events be sent again, by the state that prevents it."""
 
 
+MAX_EXAMINED_FOR_TEST = 10
+"""Number of the latest deliveries among which the card looks for a test event that arrived."""
+
+
 class Advice(NamedTuple):
     """What a reader should do in a state."""
 
@@ -45,15 +50,16 @@ class Advice(NamedTuple):
 
 ADVICE: Mapping[Standing, Advice] = {
     Standing.FAILING: Advice(
-        _("Fix the receiver, then send the missed events."),
-        _("Ask the account to fix its receiver, then send the missed events."),
+        _("First fix the receiver. A test event shows whether it works. Then send the missed events."),
+        _("The account must fix its receiver first. A test event shows whether it works. Then send the missed events."),
     ),
     Standing.PARTLY_FAILING: Advice(
-        _("Fix the receiver, then send the missed events."),
-        _("Ask the account to fix its receiver, then send the missed events."),
+        _("First fix the receiver. Then send the missed events."),
+        _("First ask the account to fix its receiver. Then send the missed events."),
     ),
     Standing.VERIFICATION_FAILED: Advice(
-        _("Fix the receiver, then verify again."), _("Ask the account to fix its receiver, then verify again.")
+        _("First fix the receiver. Then verify again."),
+        _("First ask the account to fix its receiver. Then verify again."),
     ),
     Standing.DISABLED: Advice(_("No events are sent to it. Enable it once its receiver works.")),
     Standing.RETRYING: Advice(
@@ -116,11 +122,13 @@ class Circumstances:
     changes_url: bool = False
     """Whether a new URL awaits its verification, which a pause does not prevent."""
     is_verifying: bool = False
-    """Whether a verification runs, so that another one rarely helps."""
+    """Whether a verification runs, so that another one does not help."""
+    answers_test: bool = False
+    """Whether a test event has arrived since the last failed request."""
     is_stopped_by_person: bool = False
     """Whether a person disabled it, so that it need not be enabled."""
     limit: str = ""
-    """The setting that can hold back events, as ``health.limit_of``."""
+    """The setting that holds back events."""
     has_front: bool = False
     """Whether others wait for one delivery, so that the retry of that one helps."""
     is_of_platform: bool = False
@@ -133,22 +141,30 @@ class Circumstances:
         return self.is_paused and REMEDIES.get(self.standing) == "verify"
 
 
-def remedy_of(given: Circumstances) -> Remedy:
-    """Return the action that helps most."""
-    standing = given.standing
-    if (name := REMEDIES.get(standing)) is None and given.missed:
+def remedies_of(given: Circumstances) -> list[Remedy]:
+    """Return the actions that help, of which at most the first stands out.
+
+    While every request fails, a test event shows whether the receiver works again: until then, missed events would be
+    missed again.
+    """
+    standing, name = given.standing, REMEDIES.get(given.standing)
+    test = Remedy("send_test", WEBHOOK["send_test"].label, is_main=False)
+    if name is None and given.missed:
         text = ngettext("Send %(number)s missed event", "Send %(number)s missed events", given.missed)
-        return Remedy("send_missed", text % {"number": grouped(given.missed)})
+        send = Remedy("send_missed", text % {"number": grouped(given.missed)}, is_main=False)
+        first, second = (test, send) if standing is Standing.FAILING and not given.answers_test else (send, test)
+        return [first._replace(is_main=not given.has_front), second]
     if standing is Standing.HELD_BACK and given.limit:
-        return Remedy("settings", _("Change the limit"), field=given.limit)
-    if given.is_verifying and name in (None, "verify"):
-        return Remedy("verify", _("Verify again"), is_main=False)
-    if name is None and given.changes_url:
-        return Remedy("verify", _("Verify the new URL"))
-    name = "resume" if given.awaits_resumption else name or "send_test"
-    is_calm = given.has_front or standing in CALM
-    is_main = not is_calm if name == "send_test" else not given.is_stopped_by_person
-    return Remedy(name, WEBHOOK[name].label, is_main=is_main)
+        return [Remedy("settings", _("Change the limit"), field=given.limit), test]
+    if name is None and given.changes_url and not given.is_verifying:
+        return [Remedy("verify", _("Verify the new URL")), test]
+    if given.awaits_resumption:
+        name = "resume"
+    elif name == "verify" and given.is_verifying:
+        return [test]
+    if name is None:
+        return [test._replace(is_main=not given.has_front and standing not in CALM)]
+    return [Remedy(name, WEBHOOK[name].label, is_main=not given.is_stopped_by_person), test]
 
 
 def advice_of(given: Circumstances) -> str:
@@ -166,7 +182,10 @@ def advice_of(given: Circumstances) -> str:
         return gettext("Raise the limit in the settings if the receiver can take more.")
     if given.is_stopped_by_person:
         return gettext("No events are sent to it until somebody enables it.")
-    advice = ADVICE[Standing.RETRYING if standing in FAILS and not given.missed else standing]
+    is_failure = standing in FAILS and (given.has_front or not given.missed)
+    if standing is Standing.FAILING and given.answers_test and not is_failure:
+        return gettext("A test event has arrived. Send the missed events.")
+    advice = ADVICE[Standing.RETRYING if is_failure else standing]
     is_for_staff = given.for_staff and (not given.is_of_platform or standing is Standing.DELAYED)
     return str((is_for_staff and advice.staff) or advice.account)
 
@@ -200,13 +219,16 @@ def card_of(webhook: Webhook, judged: Health, reader: Reader) -> dict[str, Any]:
     deliveries, standing = reader.deliveries, judged.standing
     failure, cause = _last_failure(webhook, deliveries, judged) if deliveries is not None else (None, "")
     front = _front(webhook, deliveries, standing) if deliveries is not None else None
-    given = _circumstances(webhook, judged, for_staff=reader.is_staff, has_front=front is not None)
+    limit = health.limit_of(webhook) if standing is Standing.HELD_BACK else ""
+    if front and limit:  # either the limit holds back the event in front, or this one the others
+        front, limit = (None, limit) if _is_limited(front) else (front, "")
+    given = _circumstances(webhook, judged, reader, limit=limit, has_front=front is not None)
     stop = health.stop_of(webhook, standing)
     failures = reader.listed(webhook_id=webhook.pk, state=State.GIVEN_UP) if deliveries is not None else ""
-    said = [] if standing is Standing.HEALTHY else health.sentences(webhook, judged, stop, reader.name_of)
+    said = [] if standing is Standing.HEALTHY else health.sentences(webhook, judged, stop, reader.name_of, limit)
     return {
         "standing": standing,
-        "remedy": remedy_of(given),
+        "remedies": remedies_of(given),
         "advice": advice_of(given),
         "until_verified": until_verified(webhook),
         "shown_url": breakable(Truncator(webhook.url).chars(MAX_URL)),
@@ -220,18 +242,21 @@ def card_of(webhook: Webhook, judged: Health, reader: Reader) -> dict[str, Any]:
     }
 
 
-def _circumstances(webhook: Webhook, judged: Health, *, for_staff: bool, has_front: bool) -> Circumstances:
+def _circumstances(webhook: Webhook, judged: Health, reader: Reader, *, limit: str, has_front: bool) -> Circumstances:
+    missed = missed_by(webhook, judged)
+    can_test = bool(missed) and judged.standing is Standing.FAILING and reader.deliveries is not None
     return Circumstances(
         standing=judged.standing,
-        missed=missed_by(webhook, judged),
+        missed=missed,
+        answers_test=can_test and _answers_test(webhook, reader.deliveries),
         is_paused=webhook.paused_at is not None,
         changes_url=webhook.is_changing_url,
         is_verifying=_is_verifying(webhook),
         is_stopped_by_person=is_disabled_by_person(webhook),
-        limit=health.limit_of(webhook),
+        limit=limit,
         has_front=has_front,
         is_of_platform=webhook.owner_id is None,
-        for_staff=for_staff,
+        for_staff=reader.is_staff,
     )
 
 
@@ -248,6 +273,25 @@ def _front(webhook: Webhook, deliveries: DeliveryQuerySet, standing: Standing) -
         return None
     found: list[Delivery] = list(deliveries.filter(pk__in=fronts, state=State.PENDING))
     return min(found, key=lambda each: (not each.attempt_count, each.pk), default=None)
+
+
+def _is_limited(delivery: Delivery) -> bool:
+    """Return True if only a limit of the webhook holds back a delivery."""
+    (hold,) = holds_of([delivery], now=timezone.now())
+    return hold is not None and hold.reason in (HoldReason.RATE_LIMITED, HoldReason.CONCURRENCY)
+
+
+def _answers_test(webhook: Webhook, deliveries: Any) -> bool:
+    """Return True if a test event, one of the latest deliveries, has arrived since the last failed request."""
+    stored = WebhookHealth.of(webhook)
+    failed_at = (stored.refused_at or stored.last_given_up_at) if stored else None
+    return any(
+        each.kind == Delivery.Kind.TEST
+        and each.state == State.SUCCEEDED
+        and each.finished_at is not None
+        and (failed_at is None or each.finished_at > failed_at)
+        for each in deliveries.order_by("-pk")[:MAX_EXAMINED_FOR_TEST]
+    )
 
 
 def _of_front(front: Delivery, url: DeliveryUrl) -> SafeString:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -48,25 +48,26 @@ def url_of_action(page: AccountPage, webhook: Webhook, name: str) -> str:
     return page.url("webhook-action", webhook.pk, name.replace("_", "-"))
 
 
-def remedies(page: AccountPage, webhook: Webhook, remedy: Remedy, front: Delivery | None = None) -> list[Button]:
-    """Return the button of the remedy, and that of a test event. ``front`` is what others wait for."""
-    buttons = [_button_of_front(page, front, is_main=remedy.action == "send_test")] if front else []
-    if remedy.field and page.may(UPDATE_WEBHOOK):
-        url = f"{page.url('webhook-settings', webhook.pk)}#id_{remedy.field}"
-        buttons.append(Button(remedy.label, url, is_main=True))
-    named = {remedy.action: (remedy.label, remedy.is_main)}
-    table = {name: WEBHOOK_AND_MISSED[name] for name in (remedy.action, "send_test") if name in WEBHOOK_AND_MISSED}
-    for button in buttons_of(page, table, webhook, lambda name: name):
-        label, is_main = named.get(button.url, (button.label, False))
-        buttons.append(Button(label, url_of_action(page, webhook, button.url), is_main=is_main))
-    return buttons
+def remedies(
+    page: AccountPage, webhook: Webhook, helpful: Iterable[Remedy], front: Delivery | None = None
+) -> Iterator[Button]:
+    """Yield the buttons of what helps. ``front`` is what others wait for."""
+    if front:
+        yield _button_of_front(page, front)
+    for remedy in helpful:
+        action = WEBHOOK_AND_MISSED.get(remedy.action)
+        if action is None and page.may(UPDATE_WEBHOOK):
+            url = f"{page.url('webhook-settings', webhook.pk)}#id_{remedy.field}"
+            yield Button(remedy.label, url, is_main=remedy.is_main)
+        elif action is not None and page.may(action.right) and action.is_for(webhook):
+            yield Button(remedy.label, url_of_action(page, webhook, remedy.action), is_main=remedy.is_main)
 
 
-def _button_of_front(page: AccountPage, front: Delivery, *, is_main: bool) -> Button:
+def _button_of_front(page: AccountPage, front: Delivery) -> Button:
     retry = DELIVERY["retry"]
     can_retry = page.may(retry.right) and retry.is_for(front)
     label = _("Retry the event in front") if can_retry else _("See the event in front")
-    return Button(label, page.delivery_url(front.pk), runs_at_once=can_retry, is_main=is_main)
+    return Button(label, page.delivery_url(front.pk), runs_at_once=can_retry, is_main=True)
 
 
 class ActionPage(FormPage):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -36,7 +37,6 @@ from ..pages.forms import (
     WebhookOptions,
     as_form_error,
     event_type_choices,
-    preview_of,
 )
 from ..pages.handshake import latest_handshake
 from ..pages.health import in_short
@@ -100,7 +100,8 @@ class Part:
 
 
 class SettingsForm(WebhookOptions):
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, event_url: Callable[[str], str], **kwargs: Any) -> None:
+        self.event_url = event_url
         super().__init__(*args, **kwargs)
         self.fields["max_in_flight"].help_text = _("Maximum number of requests at a time. Empty for the default.")
         self.fields["rate_limit"].help_text = _("At most this many, retries included. Empty for no limit.")
@@ -203,8 +204,8 @@ def card(page: AccountPage, webhook: Webhook, tab: str) -> dict[str, Any]:
         "webhook": webhook,
         "heading": webhook.description or gettext("Webhook"),
         "sections": [Section(label, url, name == tab) for name, (label, url) in urls.items()],
-        "remedies": remedies(page, webhook, shown["remedy"], shown["front"]),
         **shown,
+        "remedies": list(remedies(page, webhook, shown["remedies"], shown["front"])),
         "facts": [*facts, *shown["facts"]],
     }
 
@@ -268,13 +269,7 @@ class SettingsPage(WebhookTab, UrlPage, WebhookFormPage):
         return {**context, "parts": [(part, buttons[part.name]) for part in parts], "last_buttons": buttons["end"]}
 
     def get_form_kwargs(self) -> dict[str, Any]:
-        return {**super().get_form_kwargs(), "instance": self.webhook}
-
-    def form_valid(self, form: Any) -> HttpResponse:
-        if "try_filter" not in self.request.POST:
-            return super().form_valid(form)
-        preview = preview_of(form.instance, form, event_url=lambda pk: self.url("event", pk))
-        return self.render_to_response(self.get_context_data(form=form, **preview))
+        return {**super().get_form_kwargs(), "instance": self.webhook, "event_url": partial(self.url, "event")}
 
     def carry_out(self, form: Any) -> HttpResponse:
         saved = self.find_webhook()  # the form has changed its instance already

@@ -486,6 +486,16 @@ function showExamples(select) {
   });
 }
 
+// A link to a field in a closed section opens it, as newer browsers do by themselves.
+function reveal() {
+  const target = document.getElementById(location.hash.slice(1));
+  const section = target?.closest("details:not([open])");
+  if (section) {
+    section.open = true;
+    target.scrollIntoView();
+  }
+}
+
 // "/" moves to the search, unless the user is typing.
 function focusSearch(event) {
   const search = document.querySelector("#webhooks-search, #searchbar");
@@ -509,6 +519,7 @@ function rememberTimeZone(page) {
 
 document.addEventListener("DOMContentLoaded", () => {
   document.querySelectorAll("[data-timezone]").forEach(rememberTimeZone);
+  reveal();
   document.addEventListener("keydown", focusSearch);
   document.querySelectorAll("[data-live]").forEach(keepLive);
   document.querySelectorAll("[data-live-page]").forEach(keepPageLive);
