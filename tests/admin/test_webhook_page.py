@@ -154,13 +154,54 @@ def test_missed_events_are_sent_after_a_test_event_has_arrived(superuser: Page, 
     assert "A test event has arrived." in after.text
 
 
+def test_settings_are_closed_except_a_section_with_an_error(superuser: Page, webhook: Webhook) -> None:
+    shown = parsed(text(superuser.get("webhook", "change", webhook.pk, section="settings")))
+    refused = parsed(text(superuser.post("webhook", "change", webhook.pk, url="http://10.0.0.1/")))
+    new = parsed(text(superuser.get("webhook", "add")))
+
+    found = [each.select("fieldset > details > summary") for each in (shown, refused, new)]
+    names = [[part.text.strip() for part in some] for some in found]
+    assert names == [["Where", "What", "How", "Security"], ["How", "Security"], []]
+
+
+def test_a_filter_is_tried_beside_its_field_and_not_saved(superuser: Page, webhook: Webhook) -> None:
+    event = emit("file.deleted", DATA, owner=webhook.owner)
+    source = '{"file_id": "file_0"}'
+    sent = {"url": webhook.url, "event_types": webhook.event_types, "filter": source, "order": "none"}
+
+    tried = superuser.post("webhook", "change", webhook.pk, **sent, try_filter="1")
+
+    result = named(text(tried), "Result of the filter")
+    assert "The filter would have matched 0 of the last 1 event." in result.text
+    assert result.find("a")["href"].endswith(f"{event.pk}/change/")
+    assert parsed(text(tried)).find("textarea", {"name": "filter"}).text.strip() == source
+    assert "$startsWith" in text(tried)
+    assert not refused(text(tried))
+    assert Webhook.objects.get().filter is None
+
+
+def test_a_filter_is_tried_on_events_that_the_user_may_view(superuser: Page, staff: Any, webhook: Webhook) -> None:
+    editor = staff("editor", "view_webhook", "change_webhook", "manage_all_webhooks")
+    sent = {"url": webhook.url, "event_types": webhook.event_types, "filter": '{"file_id": "x"}', "order": "none"}
+
+    offered = [
+        'name="try_filter"' in text(page.get("webhook", "change", webhook.pk, section="settings"))
+        for page in (superuser, editor)
+    ]
+    tried = editor.post("webhook", "change", webhook.pk, **sent, try_filter="1")
+
+    assert offered == [True, False]
+    assert "would have matched" not in text(tried)
+    assert Webhook.objects.get().filter is None
+
+
 def test_a_running_verification_is_not_offered_again(superuser: Page, webhook: Webhook) -> None:
     unverified(webhook)
     start_verification(webhook, actor=PROJECT)
 
-    page = parsed(text(superuser.get("webhook", "change", webhook.pk)))
+    head = parsed(head_of(superuser.get("webhook", "change", webhook.pk)))
 
-    assert not page.find("a", string=re.compile("^Verify"))
+    assert not head.find("a", string=re.compile("^Verify"))
 
 
 def test_the_head_names_who_disabled_the_webhook(superuser: Page, webhook: Webhook) -> None:

@@ -92,6 +92,9 @@ class Operator:
     def field(self, label: str) -> Locator:
         return self.tab.get_by_label(label)
 
+    def opens_section(self, name: str) -> None:
+        self.tab.get_by_role("heading", name=name, exact=True).click()
+
     def row(self, text: str) -> Locator:
         return self.tab.get_by_role("row").filter(has_text=text)
 

@@ -70,8 +70,10 @@ def test_a_webhook_is_added_verified_and_tested(
 
         operator.follows(str(Webhook.objects.get()))
         operator.follows("Settings")
+        operator.opens_section("Security")
         operator.sees("Stored encrypted; rotate to get a new one.")
         assert secret not in operator.tab.content()
+        operator.opens_section("What")
         expect(operator.tab.get_by_role("checkbox", name="file.", checked=True)).to_have_count(3)
         sends_a_test(operator, "file.deleted", file_id="file_1", user_id="user_7", filename="draft.pdf")
         receiver.gets("file.deleted", "/hook", file_id="file_1", user_id="user_7", filename="draft.pdf")
@@ -110,6 +112,7 @@ def test_held_and_missed_events_arrive_on_request(
 
         operator.tab.get_by_role("rowheader", name=webhook.url).get_by_role("link").click()
         operator.follows("Settings")
+        operator.opens_section("Where")
         operator.field("URL").fill(f"{receiver.url}repaired")
         operator.confirms("Save")
         operator.sees("was changed successfully.")
@@ -130,6 +133,7 @@ def test_a_delivery_held_by_the_order_leads_to_the_one_before_it(
 ) -> None:
     with at_the_console(browser, login) as operator:
         operator.opens(url("webhook_change", webhook.pk, query="?section=settings"))
+        operator.opens_section("How")
         operator.tab.get_by_role("combobox", name="Order").select_option("webhook")
         operator.confirms("Save")
         operator.sees("was changed successfully")

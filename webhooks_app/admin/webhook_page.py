@@ -94,8 +94,6 @@ class WebhookSections(WebhookActions):
         in_head = {button.url for button in head["remedies"]}
         at_end = self.buttons(request, item, among=AT_END)
         elsewhere = in_head | {button.url for button in at_end}
-        if head["is_verifying"]:
-            elsewhere.add(self.page_url(item, "act", "verify"))
         return {
             **base,
             "subtitle": None,
