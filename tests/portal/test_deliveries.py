@@ -27,6 +27,7 @@ from webhooks_app.pages.filters import PERIOD_CHOICES
 from webhooks_app.protocol.ids import new_id
 from webhooks_app.replays.runner import count
 
+from ..support.reading import named, parsed
 from ..support.rows import emit_one, make_webhook
 from .conftest import Customer
 from .test_webhooks import text
@@ -289,6 +290,64 @@ def test_only_event_types_of_the_owner_are_shown(amina: Customer) -> None:
     assert operational not in listed_types
     assert amina.get("event-type", operational).status_code == 404
     assert "{&quot;error&quot;" in text(amina.get("event-type", "ppt.generation.failed")).replace("\n  ", "")
+
+
+def field_of_webhooks(page: str) -> tuple[str, list[str]]:
+    """Return what the field of the webhook contains and suggests."""
+    field = parsed(page).find("input", {"name": "webhook_id"})
+    options = parsed(page).find("datalist", id=field["list"]).find_all("option")
+    return field.get("value", ""), [option["value"] for option in options]
+
+
+@pytest.mark.parametrize("typed", ["ACCOUNTING", "books.example", "Accounting · books.example.com/hooks", "{pk}"])
+def test_a_webhook_is_searched_by_its_name_or_url(amina: Customer, typed: str) -> None:
+    other = make_webhook(amina.user, url="https://books.example.com/hooks", description="Accounting")
+    make_webhook(amina.user, url="https://crm.example.com/", description="CRM")
+
+    answer = amina.client.get(
+        amina.url("deliveries"), {"webhook_id": typed.format(pk=other.pk), "kind": "all"}, follow=True
+    )
+
+    assert answer.wsgi_request.GET.dict() == {"webhook_id": other.pk, "kind": "all"}
+    assert named(text(answer), "State").h1.text == "Accounting"
+    name, suggested = field_of_webhooks(text(answer))
+    assert name == "Accounting · books.example.com/hooks"
+    assert len(suggested) == 3
+
+
+def test_several_webhooks_that_match_are_linked(amina: Customer) -> None:
+    found = [make_webhook(amina.user, description=f"Books {number}") for number in (1, 2)]
+
+    page = text(amina.get("deliveries", webhook_id="books", state="given_up"))
+    unknown = text(amina.get("deliveries", webhook_id="nothing"))
+
+    links = [parsed(page).find("a", string=re.compile(each.description)) for each in found]
+    assert [link["href"] for link in links] == [f"?webhook_id={each.pk}&state=given_up" for each in found]
+    assert "Several webhooks match. Choose one:" in page
+    assert "No deliveries." in page
+    assert field_of_webhooks(page)[0] == "books"
+    assert "No webhook has this name, or this in its URL." in unknown
+
+
+def test_the_webhooks_of_other_accounts_are_not_found(amina: Customer, boris: Customer) -> None:
+    make_webhook(boris.user, description="Accounting")
+
+    page = text(amina.get("deliveries", webhook_id="Accounting"))
+    suggested = field_of_webhooks(text(amina.get("deliveries")))[1]
+
+    assert "No webhook has this name" in page
+    assert not any("Accounting" in each for each in suggested)
+
+
+def test_one_of_many_webhooks_is_found_on_a_small_page(amina: Customer) -> None:
+    rows = [Webhook(owner=amina.user, url=f"https://a.example/{number}/", event_types=[]) for number in range(1000)]
+    Webhook.objects.bulk_create(rows)
+
+    page = text(amina.get("deliveries"))
+    found = amina.get("deliveries", webhook_id="example/17/")
+
+    assert len(page.encode()) < 60_000
+    assert found.url == f"?webhook_id={rows[17].pk}"
 
 
 def test_a_search_for_an_event_is_within_the_chosen_webhook(amina: Customer) -> None:

@@ -66,7 +66,7 @@ class Suggestions:
 class OwnerInput(forms.TextInput):
     """A text input that suggests owners by name: the first ones, and those that match while the user types."""
 
-    template_name = "webhooks_app/widgets/owner_input.html"
+    template_name = "webhooks_app/widgets/suggesting_input.html"
     rows: QuerySet[Any]
 
     def get_context(self, name: str, value: Any, attrs: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from django import forms
 from django.conf import settings
@@ -23,7 +23,9 @@ from .display import MomentInput
 if TYPE_CHECKING:
     from .listing import ListFilter
 
-NO_SUGGESTIONS: Mapping[str, Iterable[tuple[str, Any]]] = MappingProxyType({})
+Suggested: TypeAlias = "Iterable[tuple[str, Any]] | forms.Field"
+
+NO_SUGGESTIONS: Mapping[str, Suggested] = MappingProxyType({})
 
 WITHIN = (MinValueValidator(EARLIEST), MaxValueValidator(LATEST))
 """Validators of times that have a four-digit year in every time zone."""
@@ -79,14 +81,14 @@ class FilterForm(PeriodForm):
     """The form of some filters. Each face passes its own field for times.
 
     ``suggestions`` has the choices of filters that take a text. They do not exclude others: a type may have left the
-    catalogue, and its rows remain.
+    catalogue, and its rows remain. Instead of choices, it may have a field.
     """
 
     def __init__(
         self,
         *args: Any,
         filters: Iterable[ListFilter],
-        suggestions: Mapping[str, Iterable[tuple[str, Any]]] = NO_SUGGESTIONS,
+        suggestions: Mapping[str, Suggested] = NO_SUGGESTIONS,
         moment: Callable[[Any], forms.Field] = moment_field,
         is_page: bool = True,
         **kwargs: Any,
@@ -102,6 +104,8 @@ class FilterForm(PeriodForm):
             super().clean()
 
     def _field(self, described: ListFilter, suggested: Any, moment: Any, *, is_page: bool) -> forms.Field:
+        if isinstance(suggested, forms.Field):
+            return suggested
         label = capfirst(described.label)
         shared: dict[str, Any] = {"required": False, "help_text": described.hint}
         if described.is_moment:

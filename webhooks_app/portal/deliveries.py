@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
+from django import forms
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..models import Delivery, Event, Webhook
@@ -15,22 +20,89 @@ from ..owners import hidden_types
 from ..pages.actions import DELIVERY
 from ..pages.display import delivery_rows
 from ..pages.explanation import policy_in_words, why_cancelled
-from ..pages.lists import DELIVERIES, EVENTS
+from ..pages.listing import Asked
+from ..pages.lists import DELIVERIES, EVENTS, WEBHOOKS
 from ..pages.recipients import recipients_of
 from ..pages.timeline import by_id, deliveries_read, timeline_of
 from ..pages.transcript import attempts_of
 from ..routing.report import decide
+from ..transport.endpoint import MAX_URL_LENGTH
 from .actions import buttons_at, buttons_of
 from .base import AccountPage, ListPage
 from .webhooks import card
 
 __all__ = ["DeliveryListPage", "DeliveryPage", "EventListPage", "EventPage"]
 
-MAX_CHOICES = 50
-"""The largest number of webhooks to choose from. The list of another webhook is linked on its page."""
+MAX_WEBHOOKS_SUGGESTED = 50
+"""Maximum number of webhooks that the field of the filter suggests. Its search finds all."""
+
+MAX_LINKED = 10
+"""Maximum number of webhooks that are linked if a search finds several."""
 
 MAX_SHOWN = 50
 MAX_REDELIVERED = 10
+
+
+class WebhookSearch:
+    """The webhooks of an account, also the deleted ones, by a part of their URL or description."""
+
+    def __init__(self, owner: Any) -> None:
+        self.owner = owner
+        self.rows = Webhook.objects.owned_by(owner).order_by("-pk").only("pk", "description", "url")
+
+    def found(self, text: str) -> list[Webhook]:
+        """Return the webhooks that a text finds, or the one with this name; the newest ones without a text."""
+        asked = Asked(WEBHOOKS, {"q": text.replace(SEPARATOR, " ")}, owner_ids=[self.owner.pk])
+        some = list(asked.rows(self.rows)[:MAX_WEBHOOKS_SUGGESTED])
+        named = [each for each in some if full_name_of(each) == text]
+        return named if len(named) == 1 else some
+
+    def name(self, pk: str) -> str:
+        return next(map(full_name_of, self.rows.filter(pk=pk)), pk)
+
+
+SEPARATOR = " · "
+
+
+def full_name_of(webhook: Webhook) -> str:
+    """Return the description of a webhook, and its URL without the scheme."""
+    return SEPARATOR.join(filter(None, [webhook.description, webhook.url.partition("://")[2][:60]]))
+
+
+class WebhookInput(forms.TextInput):
+    """A text input that suggests webhooks: those that its text finds, or else the newest ones. An ID becomes a name."""
+
+    template_name = "webhooks_app/widgets/suggesting_input.html"
+    search: WebhookSearch
+
+    def get_context(self, name: str, value: Any, attrs: Any) -> dict[str, Any]:
+        is_id = WEBHOOKS.is_id(value or "")
+        context = super().get_context(name, self.search.name(value) if is_id else value, attrs)
+        context["widget"]["attrs"]["list"] = list_id = f"{name}_names"
+        names = dict.fromkeys(map(full_name_of, self.search.found("" if is_id else value or "")))
+        return {**context, "list_id": list_id, "suggested": [(each, each) for each in names]}
+
+
+class WebhookField(forms.CharField):
+    """A field for the ID of a webhook. Another text is an error, which links what it finds with ``link``."""
+
+    widget = WebhookInput
+
+    def __init__(self, *, search: WebhookSearch, link: Callable[[str], str], **kwargs: Any) -> None:
+        super().__init__(required=False, max_length=MAX_URL_LENGTH, **kwargs)
+        self.search = self.widget.search = search
+        self.link = link
+        self.widget.attrs["placeholder"] = _("Name or part of the URL")
+
+    def clean(self, value: Any) -> Any:
+        text = super().clean(value)
+        if not text or WEBHOOKS.is_id(text):
+            return text
+        if not (found := self.search.found(text)):
+            raise forms.ValidationError(_("No webhook has this name, or this in its URL."))
+        links = [(self.link(each.pk), full_name_of(each)) for each in found[:MAX_LINKED]]
+        shown = format_html_join(SafeString("<br>"), '<a href="{}">{}</a>', links)
+        raise forms.ValidationError(format_html("{}<br>{}", gettext("Several webhooks match. Choose one:"), shown))
 
 
 class DeliveryListPage(ListPage):
@@ -42,15 +114,23 @@ class DeliveryListPage(ListPage):
     right = VIEW_DELIVERIES
     listed = DELIVERIES
 
+    def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        """Redirect from a text that finds one webhook to the list of its deliveries, which has a lasting address."""
+        text = request.GET.get("webhook_id", "").strip()
+        is_text = 0 < len(text) <= MAX_URL_LENGTH and not WEBHOOKS.is_id(text)
+        found = WebhookSearch(self.owner).found(text) if is_text else []
+        return HttpResponseRedirect(self._of(found[0].pk)) if len(found) == 1 else super().get(request, *args, **kwargs)
+
+    def _of(self, pk: str) -> str:
+        """Return the query of the list with the deliveries of one webhook, and the other filters."""
+        query = self.request.GET.copy()
+        query.pop("cursor", None)
+        query["webhook_id"] = pk
+        return f"?{query.urlencode()}"
+
     def suggestions(self) -> dict[str, Any]:
-        rows = Webhook.objects.owned_by(self.owner).order_by("-pk").values_list("pk", "description", "url")
-        chosen = rows.filter(pk=self.request.GET.get("webhook_id"))
-        # Without the scheme, so that typing in the field finds a webhook.
-        names = {pk: [about, url.partition("://")[2][:60]] for pk, about, url in (*rows[:MAX_CHOICES], *chosen)}
-        return {
-            **super().suggestions(),
-            "webhook_id": [(pk, " · ".join(filter(None, each))) for pk, each in names.items()],
-        }
+        field = WebhookField(search=WebhookSearch(self.owner), link=self._of, label=_("Webhook"))
+        return {**super().suggestions(), "webhook_id": field}
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         """Show the deliveries of one webhook as a section of its page."""
