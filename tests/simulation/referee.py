@@ -414,6 +414,9 @@ class Referee:
             series.results[number] = result
             self._judge_result(series, number, result)
             self._judge_retry(series, number)
+        has_succeeded = "succeeded" in series.results.values()
+        if delivery.state in ("pending", "succeeded", "given_up") and has_succeeded is (delivery.state != "succeeded"):
+            raise BrokenError("final", f"{delivery.pk} is {delivery.state} after {series.results}")
         if delivery.state != series.state:
             series.state, series.final_at = delivery.state, self.loop.now
             if delivery.state == "given_up" and len(series.results) < series.entry.max_attempts:

@@ -48,6 +48,14 @@ TABLE = (
     ("unknown-webhooks-get-many", "delivery/slots.py", "if is_unknown or wanted == 1:", "if wanted == 1:"),
     ("new-owners-count-twice", "delivery/slots.py", "further_free -= number - new_owners", "further_free -= number"),
     ("own-claims-do-not-count", "delivery/slots.py", "(webhook_id, webhook.held,", "(webhook_id, 0,"),
+    ("late-requests-stay-late", "delivery/slots.py", "webhook.late -= 1", "pass"),
+    (
+        "unknown-webhooks-get-further-ones",
+        "delivery/slots.py",
+        "        if own and is_unknown:\n            return 0\n",
+        "",
+    ),
+    ("the-last-slot-is-for-anyone", "delivery/slots.py", "min(left_first, free - 1) if", "min(left_first, free) if"),
     # Claims
     ("limits-are-ignored", "delivery/claim.py", "min(ask.room, self.most(ask) - in_flight, ", "min(ask.room, "),
     ("rates-are-ignored", "delivery/claim.py", "ask.room if self.limit is None else", "ask.room if True else"),
@@ -85,7 +93,21 @@ TABLE = (
         "        finished = self._batch\n",
         "        finished, self._batch = self._batch, []\n",
     ),
+    (
+        "stale-handshakes-of-other-urls-decide",
+        "delivery/recording.py",
+        "    if webhook.awaited_url != item.claim.lane.url:\n        return\n",
+        "",
+    ),
+    ("failures-are-final-successes", "delivery/sending.py", "if outcome.result is Result.SUCCEEDED:", "if True:"),
     # Releases
+    ("released-slots-are-kept", "delivery/worker.py", "self.slots.give_back(claims)", "pass"),
+    (
+        "late-commits-are-not-sought",
+        "delivery/schedule.py",
+        "unacknowledged=self.unacknowledged[1:])",
+        "unacknowledged=())",
+    ),
     ("old-claims-are-sent", "delivery/worker.py", "            if now < begin_by:", "            if True:"),
     (
         "unacknowledged-claims-are-kept",
@@ -115,7 +137,15 @@ TABLE = (
     ),
     ("dead-workers-send", "delivery/worker.py", "if not self._liveness.is_current_at(now):", "if False:"),
     ("outages-lose-claims", "delivery/liveness.py", "not self.is_open and self._clock.monotonic() >=", "0.0 <="),
+    ("own-claims-are-lost", "delivery/worker.py", "if not self.slots.is_open(*claim.key)]", "]"),
+    ("lost-claims-are-sought-again-after-hours", "delivery/queue.py", "timedelta(seconds=5)", "timedelta(hours=5)"),
     # Retries
+    (
+        "retry-after-is-ignored",
+        "retry.py",
+        "if retry_after is not None:\n            delay =",
+        "if False:\n            delay =",
+    ),
     ("retries-are-early", "retry.py", "        return failed_at + delay\n", "        return failed_at + delay / 2\n"),
     (
         "one-attempt-too-many",
