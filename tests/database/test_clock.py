@@ -174,3 +174,30 @@ def test_a_slow_query_is_repeated(monkeypatch):
 def test_a_very_slow_query_is_not_repeated(django_assert_num_queries):
     with connection.execute_wrapper(slow(0.0, 0.2, times=5)), django_assert_num_queries(1):
         DatabaseClock("default")()
+
+
+@NOT_SQLITE
+@pytest.mark.parametrize(("before", "after"), [(0.2, 0.0), (0.0, 0.2)], ids=["question", "answer"])
+def test_a_slow_query_does_not_set_the_clock_back(monkeypatch, before, after):
+    clock = DatabaseClock("default")
+    first = clock()
+    monkeypatch.setattr(clock_module, "RESYNC_SECONDS", 0.0)
+
+    with connection.execute_wrapper(slow(before, after, times=1)):
+        second = clock()
+
+    monkeypatch.undo()
+    exact = DatabaseClock("default")
+    exact()
+    assert first + timedelta(seconds=0.2) <= second <= clock() <= exact.latest()
+    assert exact() <= clock.latest()
+
+
+@NOT_SQLITE
+def test_a_clock_that_the_database_sets_back_is_followed(monkeypatch):
+    clock = DatabaseClock("default")
+    first = clock()
+    clock._last_read = clock._last_read._replace(moment=clock._last_read.moment + timedelta(hours=1))
+    monkeypatch.setattr(clock_module, "RESYNC_SECONDS", 0.0)
+
+    assert first < clock() < first + timedelta(minutes=1)

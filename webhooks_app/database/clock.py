@@ -74,6 +74,16 @@ class _Anchor(NamedTuple):
     def time(self) -> datetime:
         return self.moment + timedelta(seconds=time.monotonic() - self.answered_at)
 
+    def not_before(self, earlier: _Anchor) -> _Anchor:
+        """Return this reading, no less than an earlier one says, as far as the duration of its query permits that.
+
+        A slow query would otherwise set the clock back, and an attempt could be recorded before it was due.
+        """
+        ahead = earlier.moment - self.moment + timedelta(seconds=self.answered_at - earlier.answered_at)
+        if not timedelta(0) < ahead <= timedelta(seconds=self.seconds):
+            return self
+        return self._replace(moment=self.moment + ahead, seconds=self.seconds - ahead.total_seconds())
+
     def is_outdated(self) -> bool:
         elapsed = time.monotonic() - self.answered_at
         drift = time.time() - self.answered_at_by_wall_clock - elapsed
@@ -113,7 +123,8 @@ class DatabaseClock:
             return _Anchor(datetime.now(UTC), time.monotonic(), time.time())
         anchor = self._last_read
         if anchor is None or (threading.get_ident() == self._reading_thread and anchor.is_outdated()):
-            anchor = self._last_read = self._read(f"SELECT {self._now_sql}")
+            read = self._read(f"SELECT {self._now_sql}")
+            anchor = self._last_read = read if anchor is None else read.not_before(anchor)
             self._reading_thread = threading.get_ident()
         return anchor
 
