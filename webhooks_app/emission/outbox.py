@@ -88,8 +88,10 @@ def _insert_at_once(events: Sequence[Event], using: str) -> list[Queued]:
 def _values(event: Event, using: str) -> dict[str, Any]:
     """Return the database values of a new event, and those that the identifiers of its deliveries are made of."""
     connection = connections[using]
-    given = ((field, getattr(event, field.attname)) for field in _EVENT_FIELDS)
-    values = {field.name: None if raw is None else field.get_db_prep_save(raw, connection) for field, raw in given}
+    values = {
+        field.name: None if (raw := getattr(event, field.attname)) is None else field.get_db_prep_save(raw, connection)
+        for field in _EVENT_FIELDS
+    }
     values |= {"time": time_digits(), "seed": secrets.token_hex(16)}
     if event.unsaved_references:
         values["references"] = json.dumps(list(event.unsaved_references))
