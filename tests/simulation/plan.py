@@ -219,6 +219,9 @@ def _limited(plan: Plan, random: Random) -> None:
         webhook.max_in_flight, webhook.policy = random.choice((1, 2)), random.choice(POLICIES)
     plan.end = 12.0
     _emit(plan, random, random.choice((6, 12)), end=3.0)
+    if random.random() < 0.3:
+        plan.webhooks = [WebhookPlan(0, "quick", rate_limit=2.0)]
+        _emit(plan, random, 16, end=0.5)
 
 
 def _verified(plan: Plan, random: Random) -> None:
