@@ -244,7 +244,7 @@ class World(Surroundings):
         process = getattr(thread, "process", None)
         if process is None:
             return
-        fault, process.struck = process.struck, ""
+        fault, process.struck = "" if self.is_over else process.struck, ""
         if fault == "kill after":
             self.tell("%s is killed after: %s", process.name, what)
             self.kill(process)
