@@ -292,10 +292,14 @@ class Referee:
             if number > rate * (now - at + 1.0 + 1.0) + 2:
                 raise BrokenError("rate", f"{claim.webhook_id} gets {number} requests in {now - at:.2f} s at {rate}/s")
 
+    def _last_trouble(self) -> float:
+        """Return when the last fault ended. A frozen worker may hold locks."""
+        return max([self.world.last_trouble, *(each.process.frozen_until for each in self.world.workers)])
+
     def _judge_promptness(self, series: Series, claim: Any) -> None:
         """Without faults, a free worker sends a due delivery at once, and probes a webhook that hangs."""
         now, pk = self.loop.now, claim.webhook_id
-        if self.world.last_trouble > now - CALM_AFTER_SECONDS and self.world.had_trouble:
+        if self.world.had_trouble and self._last_trouble() > now - CALM_AFTER_SECONDS:
             return
         webhook, since = self.world.store.webhooks[pk], series.due_at
         if claim.kind != "event" or webhook.rate_limit is not None:
@@ -501,7 +505,7 @@ class Referee:
         """Workers have noticed the claims that are lost, also those of webhooks that are paused or at their limit."""
         running = [each.process for each in self.world.workers if not each.is_leaving]
         present = [each.absent_at for each in running if not each.is_dead and not each.has_ended]
-        since = max(min(present, default=self.loop.now), self.world.last_trouble) + LOST_WITHIN_SECONDS
+        since = max(min(present, default=self.loop.now), self._last_trouble()) + LOST_WITHIN_SECONDS
         for entry in self.world.store.entries.values():
             if (
                 entry.leased_until
