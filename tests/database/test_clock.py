@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from webhooks_app import send_test_event
 from webhooks_app.database import clock as clock_module
-from webhooks_app.database.clock import DatabaseClock
+from webhooks_app.database.clock import DatabaseClock, _Anchor
 from webhooks_app.models import Delivery
 from webhooks_app.operations.actors import PROJECT
 from webhooks_app.operations.lifecycle import start_verification
@@ -201,3 +201,15 @@ def test_a_clock_that_the_database_sets_back_is_followed(monkeypatch):
     monkeypatch.setattr(clock_module, "RESYNC_SECONDS", 0.0)
 
     assert first < clock() < first + timedelta(minutes=1)
+
+
+def test_a_reading_keeps_as_much_of_an_earlier_one_as_its_query_permits():
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    earlier = _Anchor(at, answered_at=100.0, answered_at_by_wall_clock=0.0, seconds=0.0)
+    slow, drift = 0.08, 0.001  # the answer took all of it, and the machine's clock was fast for a minute
+    later = _Anchor(at + timedelta(seconds=60 - drift - slow), 160.0, 60.0, slow)
+
+    kept = later.not_before(earlier)
+
+    assert kept.moment == at + timedelta(seconds=60 - drift)
+    assert kept.seconds == 0

@@ -66,6 +66,7 @@ def test_a_release_uploads_what_is_tried_and_attested_after_a_person_agreed() ->
     assert jobs["upload"]["needs"] == "build"
     assert jobs["upload"]["environment"]
     assert packages == set(release.PACKAGES)
+    assert jobs["upload"]["strategy"]["fail-fast"] is False
 
 
 def test_updates_are_proposed_for_folders_that_have_requirements() -> None:

@@ -79,8 +79,9 @@ class _Anchor(NamedTuple):
 
         A slow query would otherwise set the clock back, and an attempt could be recorded before it was due.
         """
-        ahead = earlier.moment - self.moment + timedelta(seconds=self.answered_at - earlier.answered_at)
-        if not timedelta(0) < ahead <= timedelta(seconds=self.seconds):
+        elapsed = timedelta(seconds=self.answered_at - earlier.answered_at)
+        ahead = min(earlier.moment + elapsed - self.moment, timedelta(seconds=self.seconds))
+        if ahead <= timedelta(0):
             return self
         return self._replace(moment=self.moment + ahead, seconds=self.seconds - ahead.total_seconds())
 
