@@ -12,10 +12,12 @@ from django.utils import timezone
 
 from webhooks_app.exceptions import WebhookStateError
 from webhooks_app.maintenance.jobs import JOBS, advance_replays, run_due
-from webhooks_app.models import AuditEntry, Delivery, Event, MaintenanceJob, QueueEntry, Webhook
+from webhooks_app.models import AuditEntry, Delivery, Event, MaintenanceJob, QueueEntry, Replay, Webhook
 from webhooks_app.models.audit import Actor, acting
+from webhooks_app.models.webhook import Order
 from webhooks_app.operations import replays
 from webhooks_app.operations.actors import PROJECT
+from webhooks_app.replays import planning
 from webhooks_app.replays import runner as carrying
 from webhooks_app.replays.runner import advance
 
@@ -63,6 +65,48 @@ def test_events_delivered_meanwhile_are_not_sent_again(webhook):
 
     assert queued_by(replay) == [second.pk]
     assert (replay.matched, replay.queued) == (2, 1)
+
+
+PRUNED = pytest.mark.parametrize("places", [[0], [1], [2], [0, 1, 2]], ids=["first", "middle", "last", "all"])
+
+
+@PRUNED
+@pytest.mark.parametrize("order", [Order.NONE, Order.WEBHOOK])
+def test_events_pruned_while_a_step_reads_them_do_not_end_a_replay(webhook, order, places, monkeypatch):
+    Webhook.objects.update(order=order)
+    events = emit_all(webhook, "missed", 7)
+    replay = started(webhook)
+    prune_while_reading(monkeypatch, places)
+
+    carry_to_the_end(replay)
+
+    assert (replay.state, replay.examined) == ("done", 7)
+    assert sorted(queued_by(replay)) == [event for place, event in enumerate(events) if place not in places]
+
+
+@PRUNED
+def test_events_pruned_while_a_step_reads_them_do_not_end_a_count(webhook, places, monkeypatch):
+    emit_all(webhook, "missed", 7)
+    prune_while_reading(monkeypatch, places)
+
+    replay = plan(webhook)
+
+    assert (replay.state, replay.matched) == ("ready", 7 - len(places))
+
+
+def prune_while_reading(monkeypatch: pytest.MonkeyPatch, places: list[int]) -> None:
+    """Delete some of the three events that the next step reads, after it has read their identifiers."""
+    monkeypatch.setattr(planning, "LEAST_EVENTS", 3)
+    monkeypatch.setattr(planning, "MOST_EVENTS", 3)
+    next_ids = planning._next_ids
+
+    def read(using: str, replay: Replay, size: int) -> list[str]:
+        ids = next_ids(using, replay, size)
+        monkeypatch.setattr(planning, "_next_ids", next_ids)
+        Event.objects.filter(pk__in=[ids[place] for place in places]).delete()
+        return ids
+
+    monkeypatch.setattr(planning, "_next_ids", read)
 
 
 def test_the_number_of_deliveries_before_a_live_event_is_limited(webhook, settings):

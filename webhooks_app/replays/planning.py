@@ -101,7 +101,7 @@ class Examined(NamedTuple):
     is_last: bool
     is_cut: bool = False
     rows: int = 0
-    """The most rows that were read, if that was limited: events, their identifiers, bodies and deliveries."""
+    """An upper bound of the rows read, if ``most`` was given: identifiers, events, bodies and deliveries."""
 
     def cut(self, limit: int) -> Examined:
         """Return a copy that ends with the match number ``limit``."""
@@ -138,23 +138,27 @@ def look(
     if size is None:
         size = MOST_EVENTS if limit is None else max(LEAST_EVENTS, min(MOST_EVENTS, 4 * limit))
     is_ordered = replay.webhook.order != Order.NONE
-    events = _read(_rows(having_ids(Event.objects.using(using), _next_ids(using, replay, size))))
-    is_last = len(events) < size
+    examined = _next_ids(using, replay, size)
+    is_last = len(examined) < size  # even if some of these events are pruned before their rows are read
+    events = _read(_rows(having_ids(Event.objects.using(using), examined)))
     if is_ordered and not is_last:
-        last_id = events[-1].event_id
+        last_id = examined[-1]
         rest = Event.objects.using(using).filter(pk__gt=last_id, pk__lte=last_id_like(last_id))
-        events += _read(_rows(rest.filter(events_for(replay.webhook))))
+        others = _read(_rows(rest.filter(events_for(replay.webhook))))
+        events += others
+        examined += [event.event_id for event in others]
     wanted, bodies = _wanted(using, replay, events)
-    read = 2 * len(events) + bodies
     wanted_ids = [event.event_id for event in wanted]
+    read = 0
     if most is None:
         deliveries = _deliveries(using, replay, wanted_ids)
     else:
-        others = _deliveries_to_all(using, wanted_ids, max(0, most - read))
-        read += len(others)
+        read = 2 * len(examined) + bodies
+        to_all = _deliveries_to_all(using, wanted_ids, max(0, most - read))
+        read += len(to_all)
         if read > most:
             return Examined([], [], is_last=False, rows=read)
-        deliveries = [each for each in others if each.webhook_id == replay.webhook_id]
+        deliveries = [each for each in to_all if each.webhook_id == replay.webhook_id]
     pasts = _pasts(replay, deliveries)
     matches = [
         Match(
@@ -168,7 +172,6 @@ def look(
         for event in wanted
         if (past := pasts.get(event.event_id, NO_PAST)).is_wanted_in(replay.states)
     ]
-    examined = [event.event_id for event in events]
     found = Examined(examined, matches, is_last, rows=read)
     if limit is None:
         return found
@@ -201,9 +204,7 @@ def _read(rows: Any) -> list[EventRow]:
     except Exception as error:
         if not concerns_rows(error):
             raise
-    unlimited = rows.all()
-    unlimited.query.clear_limits()
-    return [_read_alone(unlimited.filter(pk=pk), pk) for pk in rows.values_list("pk", flat=True)]
+    return [_read_alone(rows.filter(pk=pk), pk) for pk in rows.values_list("pk", flat=True)]
 
 
 def _read_alone(row: Any, event_id: str) -> EventRow:
