@@ -201,6 +201,25 @@ def test_the_same_search_finds_the_same_rows_on_every_page(reader: Reader, name:
     assert any(pages[0] for pages in found.values())
 
 
+WORDS = "abcdefghijklmnopqrst"
+OTHER_WORDS = [chr(0x4E00 + number) for number in range(1000)]
+
+
+def test_a_search_considers_its_first_20_words(reader: Reader) -> None:
+    found = make_webhook(reader.user, description=WORDS)
+    long = " ".join(["a", *WORDS, *OTHER_WORDS])
+
+    assert reader.console("webhooks", {"q": long}) == reader.portal("webhooks", {"q": long}) == [found.pk]
+    assert reader.console("webhooks", {"q": " ".join([*WORDS[:-1], *OTHER_WORDS])}) == []
+
+
+@pytest.mark.parametrize("name", PORTAL_ROWS)
+def test_no_list_fails_because_of_many_words(reader: Reader, name: str) -> None:
+    long = {"q": " ".join([*OTHER_WORDS, *WORDS])}
+
+    assert reader.console(name, long) == reader.portal(name, long) == []
+
+
 @pytest.mark.parametrize("name", PORTAL_ROWS)
 def test_pages_hide_the_same_rows_until_something_is_chosen(reader: Reader, name: str) -> None:
     assert reader.console(name, {}) == reader.portal(name, {}) != []

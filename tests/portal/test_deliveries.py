@@ -329,6 +329,14 @@ def test_several_webhooks_that_match_are_linked(amina: Customer) -> None:
     assert "No webhook has this name, or this in its URL." in unknown
 
 
+def test_a_webhook_is_searched_by_the_first_of_many_words(amina: Customer) -> None:
+    words = [chr(0x4E00 + number) for number in range(1024)]
+
+    page = text(amina.get("deliveries", webhook_id=" ".join(words)))
+
+    assert "No webhook has this name, or this in its URL." in page
+
+
 def test_the_webhooks_of_other_accounts_are_not_found(amina: Customer, boris: Customer) -> None:
     make_webhook(boris.user, description="Accounting")
 

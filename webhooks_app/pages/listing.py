@@ -33,6 +33,9 @@ MAX_PARTS_COUNTED = 10
 MAX_ACCOUNTS_FOUND = 20
 """Maximum number of owners with the same name that a search considers."""
 
+MAX_TERMS = 20
+"""Maximum number of words that a search considers. Each is a condition, and some are looked up before."""
+
 Narrow: TypeAlias = "Callable[[Any, Any, Asked], Any]"
 """Return those of some rows that match a value."""
 
@@ -210,7 +213,8 @@ class Asked:
 
     @cached_property
     def terms(self) -> list[str]:
-        return str(self.values.get("q", "")).split()
+        """The first different words of the search. Django's admin takes any number, which is too much for SQLite."""
+        return list(dict.fromkeys(str(self.values.get("q", "")).split()))[:MAX_TERMS]
 
     @cached_property
     def parts(self) -> Parts:
