@@ -214,6 +214,16 @@ def test_the_confirmation_states_how_many_events_were_missed(superuser: Page, mi
     assert "1 event was missed." in text(page)
 
 
+def test_events_that_were_not_examined_are_not_counted(
+    superuser: Page, missed: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("webhooks_app.replays.missed.MOST_READ", 0)
+
+    page = superuser.act("send_missed", missed)
+
+    assert shows(page, "None of the first events was missed. This page has examined no others.")
+
+
 def test_missed_events_are_sent_to_a_limited_number_of_webhooks(
     superuser: Page, missed: Webhook, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,9 +17,10 @@ from django.utils import timezone
 
 from webhooks_app.admin import webhook_page
 from webhooks_app.emission import emit
-from webhooks_app.models import Delivery, DeliveryAttempt, Event, Replay, Webhook
+from webhooks_app.models import Delivery, DeliveryAttempt, Event, Replay, Webhook, WebhookHealth
 from webhooks_app.replays.runner import advance
 
+from ..support.reading import parsed
 from ..support.rows import end_deliveries, plan_replay
 from .conftest import DATA, Page, shown_messages, shows, text
 
@@ -253,6 +254,18 @@ def test_missed_events_are_offered_if_the_verification_ends_while_the_page_is_ma
 
     assert "1 event was missed." in page
     assert "Not verified yet" not in page
+
+
+def test_events_that_were_not_examined_are_offered_too(
+    superuser: Page, webhook: Webhook, missed: Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    WebhookHealth.objects.update_or_create(webhook=webhook, defaults={"given_up_since": timezone.now()})
+    monkeypatch.setattr("webhooks_app.replays.missed.MOST_READ", 0)
+
+    part = superuser.get("webhook", "live", webhook.pk, "handshake")
+
+    assert shows(part, "None of the first events was missed.")
+    assert parsed(text(part)).find("button", string="Send the missed events")
 
 
 def test_missed_events_are_offered_only_to_users_who_may_replay(staff: Callable[..., Page], new_webhook: Any) -> None:

@@ -7,10 +7,12 @@ import re
 from datetime import timedelta
 
 import pytest
+from django.utils import timezone
 from django.utils.html import strip_tags
 from django.utils.translation import override
 
-from webhooks_app.pages.display import breakable, coloured_json, in_time, pretty_json
+from webhooks_app.pages.display import breakable, coloured_json, in_time, missed_in_words, pretty_json
+from webhooks_app.replays.missed import Missed
 
 
 def test_a_url_has_break_opportunities_before_path_and_query_parts() -> None:
@@ -53,3 +55,45 @@ def test_names_strings_and_values_of_json_are_told_apart() -> None:
 def test_short_spans_are_shown_to_a_tenth_in_the_format_of_the_language(seconds: float, german: str) -> None:
     with override("de"):
         assert in_time(timedelta(seconds=seconds)) == german
+
+
+@pytest.mark.parametrize(
+    ("numbers", "has_more", "english", "german"),
+    [
+        pytest.param(
+            [0, 0],
+            False,
+            "No event was missed: each was delivered, or is still attempted.",
+            "Kein Ereignis wurde verpasst: Jedes wurde zugestellt oder wird noch versucht.",
+            id="none",
+        ),
+        pytest.param([1], False, "1 event was missed.", "1 Ereignis wurde verpasst.", id="one"),
+        pytest.param([2, 3], False, "5 events were missed.", "5 Ereignisse wurden verpasst.", id="several"),
+        pytest.param(
+            [1, 0], True, "At least 1 event was missed.", "Mindestens 1 Ereignis wurde verpasst.", id="at-least-one"
+        ),
+        pytest.param(
+            [1200],
+            True,
+            "At least 1,200 events were missed.",
+            "Mindestens 1.200 Ereignisse wurden verpasst.",
+            id="at-least-several",
+        ),
+        pytest.param(
+            [0, 0],
+            True,
+            "None of the first events was missed. This page has examined no others.",
+            "Von den ersten Ereignissen wurde keines verpasst. Andere hat diese Seite nicht untersucht.",
+            id="none-of-the-first",
+        ),
+    ],
+)
+def test_missed_events_are_described_as_far_as_they_were_examined(
+    numbers: list[int], has_more: bool, english: str, german: str
+) -> None:
+    first, *others = (Missed(number, timezone.now()) for number in numbers)
+    counts = [first._replace(has_more=has_more), *others]
+
+    for language, sentence in (("en", english), ("de", german)):
+        with override(language):
+            assert missed_in_words(counts) == sentence

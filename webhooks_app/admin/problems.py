@@ -19,7 +19,7 @@ from ..models.standing import healths_of
 from ..operations import replays
 from ..operations.rights import REPLAY
 from ..pages.actions import PROBLEM
-from ..pages.display import NO_VALUE, grouped, in_tone, moment
+from ..pages.display import NO_VALUE, grouped, in_tone, missed_in_words, moment
 from ..pages.health import in_short
 from ..pages.lists import KNOWN_PROBLEMS
 from ..replays.missed import Missed
@@ -79,7 +79,7 @@ class ProblemAdmin(ImpactPage, ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
     def has_button(self, item: Problem, action: str) -> bool:
         if action == "recover":
             missed = self._missed(item)
-            return not item.webhook.is_deleted and (missed.number > 0 or missed.has_more)
+            return not item.webhook.is_deleted and missed.is_possible
         return super().has_button(item, action)
 
     # Columns and fields
@@ -117,10 +117,8 @@ class ProblemAdmin(ImpactPage, ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
     @admin.display(description=_("missed events"))
     def missed(self, problem: Problem) -> SafeString | str:
         counted = self._missed(problem)
-        if not counted.number and counted.has_more:
-            return gettext("none of the first events, the only ones that this page has examined")
         if not counted.number:
-            return gettext("none: every event was delivered, or is still attempted")
+            return missed_in_words([counted])
         text = gettext("at least {number} since {moment}") if counted.has_more else gettext("{number} since {moment}")
         return format_html(text, number=grouped(counted.number), moment=moment(counted.since))
 

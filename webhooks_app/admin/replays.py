@@ -26,6 +26,7 @@ from ..operations import replays
 from ..operations.rights import REPLAY
 from ..pages.actions import REPLAY as STEPS
 from ..pages.actions import WEBHOOK_AND_MISSED
+from ..pages.display import missed_in_words
 from ..pages.forms import REFUSALS, GroupedCheckboxes, add_errors, event_type_choices
 from ..pages.lists import REPLAYS
 from ..pages.replays import (
@@ -234,16 +235,17 @@ class MissedEvents(ActingAdmin):
         return HttpResponseRedirect(self.url("replay_change", done[0][1].pk))
 
     def missed(self, request: HttpRequest, webhook: Webhook) -> dict[str, Any]:
-        """Return the number of missed events with a link to send them, if there are any and the user may do this."""
+        """Return the missed events with a link to send them, if there may be any and the user may do this."""
         is_ready = webhook.status == Webhook.Status.ACTIVE and webhook.paused_at is None
         if not is_ready or not self.may_run(request, "send_missed", webhook):
             return {}
         if not replays.failures_of(webhook):
             return {}
         counted = replays.count_missed(webhook)
-        if not counted.number:
+        if not counted.is_possible:
             return {}
-        return {"missed": counted, "send_missed_url": self.page_url(webhook, "act", "send_missed")}
+        text = missed_in_words([counted])
+        return {"missed": counted, "missed_text": text, "send_missed_url": self.page_url(webhook, "act", "send_missed")}
 
     def suggest_replays(self, request: HttpRequest, webhooks: list[Webhook]) -> None:
         """Show a link to the replay form to users who may replay."""

@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from ..models import ApiKey, Delivery, QueueEntry, Replay, Webhook
 from ..operations.replays import count_all_missed
-from .display import grouped, moment
+from .display import grouped, missed_in_words, moment
 
 MAX_PENDING_COUNTED = 1000
 """Maximum number of pending deliveries that a confirmation counts."""
@@ -73,11 +73,7 @@ def _sentence(number: int, text: Callable[[int], str]) -> list[str]:
 
 def missed(webhooks: Sequence[Webhook]) -> list[str]:
     """Return how many events these webhooks missed, which ``send_missed`` would send."""
-    counts = count_all_missed(webhooks)
-    number = sum(each.number for each in counts)
-    if any(each.has_more for each in counts):
-        return [gettext("At least %(number)d events were missed.") % {"number": number}]
-    return [ngettext("%(number)s event was missed.", "%(number)s events were missed.", number) % {"number": number}]
+    return [missed_in_words(count_all_missed(webhooks))]
 
 
 def last_uses(keys: Sequence[ApiKey]) -> list[str]:

@@ -15,7 +15,7 @@ from django.utils.formats import date_format, number_format
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.text import Truncator
-from django.utils.translation import gettext
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from ..models import Delivery, DeliveryAttempt, Webhook
@@ -23,7 +23,7 @@ from ..models.disclosure import UNREACHABLE
 from ..models.fields import translated
 from ..models.hold import SILENT, Hold, HoldReason, holds_of
 from ..models.signing_key import KeyState
-from ..replays.missed import delivered_instead
+from ..replays.missed import Missed, delivered_instead
 
 MAX_REASON = 80
 MAX_URL = 160
@@ -316,3 +316,17 @@ def percent(part: int, whole: int) -> str:
     if part < whole:
         tenths = min(999, tenths)
     return gettext("%(number)s%%") % {"number": number_format(tenths / 10, 0 if tenths % 10 == 0 else 1)}
+
+
+def missed_in_words(counts: Sequence[Missed]) -> str:
+    """Return a sentence about the events that one or more webhooks have missed, as far as they were examined."""
+    number, has_more = sum(each.number for each in counts), any(each.has_more for each in counts)
+    if not number and has_more:
+        return gettext("None of the first events was missed. This page has examined no others.")
+    if not number:
+        return gettext("No event was missed: each was delivered, or is still attempted.")
+    if has_more:
+        text = ngettext("At least %(number)s event was missed.", "At least %(number)s events were missed.", number)
+    else:
+        text = ngettext("%(number)s event was missed.", "%(number)s events were missed.", number)
+    return text % {"number": grouped(number)}

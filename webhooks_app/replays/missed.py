@@ -84,6 +84,11 @@ class Missed(NamedTuple):
     rows: int = 0
     """The number of rows that were read."""
 
+    @property
+    def is_possible(self) -> bool:
+        """Whether there are any, or may be among the later events."""
+        return self.number > 0 or self.has_more
+
 
 def count_missed(
     webhook: Webhook,
