@@ -1,17 +1,17 @@
 """Spans of OpenTelemetry, in processes that have a tracer provider.
 
-A process that has set one has imported OpenTelemetry, so this module never imports it. An error in OpenTelemetry, or in
-one of its processors, is logged once and has no other effect.
+A process that has set one has imported OpenTelemetry, so this module imports it in no other. An error in OpenTelemetry,
+or in one of its processors, is logged once and has no other effect.
 """
 
 from __future__ import annotations
 
 import logging
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache, wraps
+from threading import Event
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from . import __version__
@@ -29,7 +29,8 @@ logger = logging.getLogger("webhooks_app.tracing")
 NAME = "webhooks_app"
 
 TRACEPARENT = "traceparent"
-"""The header of W3C Trace Context."""
+TRACE_HEADERS = frozenset((TRACEPARENT, "tracestate"))
+"""The headers of W3C Trace Context."""
 TRACEPARENT_LENGTH = 55
 
 MAX_LINKS = 128
@@ -40,24 +41,26 @@ EVENT_ID, EVENT_TYPE = f"{NAME}.event.id", f"{NAME}.event.type"
 
 Attributes = Mapping[str, str | int]
 
-_TRACEPARENT = re.compile(r"00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})")
-
 _reported = Once()
+
+_has_failed = Event()
+"""Set if the provider failed. A wrong name costs a search in all installed packages, so it is not asked again."""
 
 
 def configured_tracing() -> Tracing | None:
-    """Return what makes the spans of this process, or None without a tracer provider."""
+    """Return what makes the spans of this process, or None without a tracer provider that works."""
     api: Any = sys.modules.get("opentelemetry.trace")
-    return None if api is None else _of_provider(api)
-
-
-def _of_provider(api: Any) -> Tracing | None:
+    # It is incomplete while another thread imports it.
+    if _has_failed.is_set() or not hasattr(api, "get_tracer_provider"):
+        return None
     try:
         provider = api.get_tracer_provider()
         is_set = not isinstance(provider, (api.ProxyTracerProvider, api.NoOpTracerProvider))
-    except AttributeError:  # another thread is importing the module
+        return _tracing(provider) if is_set else None
+    except Exception:
+        _has_failed.set()
+        logger.exception("This process makes no spans, because OpenTelemetry's tracer provider raised an error.")
         return None
-    return _tracing(provider) if is_set else None
 
 
 @lru_cache(maxsize=1)
@@ -84,7 +87,10 @@ class Tracing:
     """Makes spans. Its methods return None instead of a span, and accept it, if OpenTelemetry fails."""
 
     def __init__(self, api: Any, provider: TracerProvider) -> None:
+        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator  # noqa: PLC0415
+
         self._api = api
+        self._propagator = TraceContextTextMapPropagator()
         self._tracer = provider.get_tracer(NAME, __version__)
 
     @_harmless
@@ -157,24 +163,16 @@ class Tracing:
     @_harmless
     def traceparent(self, span: Span | None) -> str | None:
         """Return the traceparent of a span; None without one."""
-        if span is None or not (context := span.get_span_context()).is_valid:
-            return None
-        return f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags & 0xFF:02x}"
+        headers: dict[str, str] = {}
+        if span is not None:
+            self._propagator.inject(headers, self._api.set_span_in_context(span))
+        return headers.get(TRACEPARENT)
 
     @_harmless
     def context_of(self, traceparent: str | None) -> SpanContext | None:
         """Return the span that a traceparent names; None without a valid one."""
-        found = _TRACEPARENT.fullmatch(traceparent or "")
-        if found is None:
-            return None
-        trace_id, span_id, flags = (int(digits, 16) for digits in found.groups())
-        context: SpanContext = self._api.SpanContext(
-            trace_id, span_id, is_remote=True, trace_flags=self._api.TraceFlags(flags)
-        )
-        return context
+        context: SpanContext = self._api.get_current_span(self._context(traceparent)).get_span_context()
+        return context if context.is_valid else None
 
     def _context(self, traceparent: str | None) -> Context:
-        remote = self.context_of(traceparent)
-        span = self._api.INVALID_SPAN if remote is None else self._api.NonRecordingSpan(remote)
-        context: Context = self._api.set_span_in_context(span)
-        return context
+        return self._propagator.extract({TRACEPARENT: traceparent or ""})

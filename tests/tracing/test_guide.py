@@ -10,6 +10,7 @@ import pytest
 from opentelemetry import trace
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from webhooks_app.conf import transport_options
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.transport.memory import MemoryTransport
 
@@ -26,7 +27,7 @@ EXPORTER = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
 def deliver_one(alice):
     make_webhook(alice)
     emit_one(alice)
-    Engine(transport=MemoryTransport()).run_until_idle()
+    Engine(transport=MemoryTransport(transport_options())).run_until_idle()
 
 
 def test_the_code_of_the_guide_traces_a_delivery(alice, monkeypatch):

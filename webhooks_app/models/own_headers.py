@@ -20,6 +20,7 @@ from django.utils.translation import gettext_lazy as _
 from ..conf import known_signatures
 from ..encryption import decrypt, encrypt
 from ..exceptions import InvalidEndpointError, SecretUnreadableError
+from ..tracing import TRACE_HEADERS
 from ..transport.endpoint import ANYWHERE, parse_endpoint
 from .base import BaseModel
 
@@ -31,7 +32,7 @@ RESERVED_NAMES = frozenset(
         *("host", "content-length", "transfer-encoding", "te", "trailer", "expect"),  # framing
         *("connection", "keep-alive", "upgrade", "http2-settings"),  # hop-by-hop
         *("accept", "accept-encoding", "content-type", "content-encoding", "user-agent"),  # set by the service
-        *("traceparent", "tracestate"),
+        *TRACE_HEADERS,
     )
 )
 RESERVED_PREFIXES = ("proxy-", "x-webhook-", "webhook-")
