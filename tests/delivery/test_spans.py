@@ -13,6 +13,8 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, StatusCode, TraceFlags, use_span
 
 from webhooks_app import tracing
+from webhooks_app.delivery import spans as delivery_spans
+from webhooks_app.delivery.spans import DeliverySpans
 from webhooks_app.models import Delivery, DeliveryAttempt, Event, Webhook
 from webhooks_app.once import Once
 from webhooks_app.operations.actors import PROJECT
@@ -25,6 +27,17 @@ from ..support.rows import EVENT_TYPE, emit_one, make_webhook, unverified
 from ..support.spans import facts, linked_ids, parent_id, traceparent
 
 pytestmark = pytest.mark.django_db
+
+
+class Counting(SpanProcessor):
+    """Collects the names of the spans that were started."""
+
+    def __init__(self, names):
+        self.names = names
+
+    def on_start(self, span, parent_context=None):
+        self.names.append(span.name)
+
 
 SECRETS = ("s3cret-password", "s3cret-token", "s3cret-header", "s3cret-data", "a secret of the webhook")
 
@@ -123,6 +136,22 @@ def test_a_batch_links_to_each_of_its_events(alice, receiver, deliver, spans):
     assert sum(facts(span)["messaging.batch.message_count"] for span in spans.all("claim")) == 3
 
 
+def test_a_claim_links_to_as_many_events_as_an_sdk_keeps(alice, spans, queue, monkeypatch):
+    make_webhook(alice)
+    Webhook.objects.update(max_in_flight=50)
+    for _ in range(4):
+        emit_one(alice)
+    Event.objects.filter(pk=Event.objects.first().pk).update(traceparent=None)
+    untraced, *traced = sorted(queue.claim(4), key=lambda claim: claim.traceparent or "")
+    monkeypatch.setattr(delivery_spans, "MAX_LINKS", 2)
+
+    DeliverySpans(tracing.configured_tracing(), sends_traceparent=False).claimed([untraced, *traced], 1)
+
+    claim = spans.one("claim")
+    assert facts(claim)["messaging.batch.message_count"] == 4
+    assert linked_ids(claim) == [int(each.traceparent.split("-")[2], 16) for each in traced[:2]]
+
+
 def test_a_handshake_has_a_trace_of_its_own(alice, receiver, deliver, spans):
     start_verification(unverified(make_webhook(alice)), actor=PROJECT)
 
@@ -155,6 +184,27 @@ def test_a_request_that_cannot_be_made_is_a_span(alice, receiver, deliver, spans
     deliver(receiver(200))
 
     assert {facts(span)["error.type"] for span in spans.all("attempt " + EVENT_TYPE)} == {"internal_error"}
+
+
+def test_a_request_that_the_transport_refuses_is_one_span(alice, receiver, deliver, spans):
+    make_webhook(alice)
+    emit_one(alice)
+    transport = receiver(200)
+    started = []
+    spans.provider.add_span_processor(Counting(started))
+
+    def refuse(request):
+        transport.start = start
+        raise RuntimeError("no descriptors")
+
+    start, transport.start = transport.start, refuse
+
+    deliver(transport)
+
+    refused, repeated = spans.all("attempt " + EVENT_TYPE)
+    assert (facts(refused)["error.type"], facts(refused)["webhooks_app.attempt.number"]) == ("internal_error", 1)
+    assert facts(repeated)["webhooks_app.attempt.number"] == 2
+    assert started.count("attempt " + EVENT_TYPE) == 2
 
 
 def test_no_span_contains_a_secret(alice, receiver, deliver, spans):
@@ -219,19 +269,45 @@ def test_a_worker_without_tracing_sends_the_stored_traceparent(alice, receiver, 
     assert sorted(each.get("traceparent", "") for each in headers(transport)) == ["", stored]
 
 
-def test_a_header_of_the_webhook_does_not_double_it(alice, receiver, deliver, settings, spans):
+@pytest.fixture
+def with_old_headers(alice):
+    """A webhook with headers from before their names were reserved."""
+    webhook = make_webhook(alice, headers={"X-Tenant": "mine"})
+    ((name, value),) = webhook.encrypted_headers
+    Webhook.objects.update(encrypted_headers=[["Traceparent", value], [name, value], ["TraceState", value]])
+
+
+def test_reserved_headers_of_a_webhook_are_not_sent(alice, with_old_headers, receiver, deliver, settings, spans):
     settings.WEBHOOKS_SEND_TRACEPARENT = True
-    webhook = make_webhook(alice, headers={"X-Parent": "mine"})
-    # Stored before the name was reserved.
-    Webhook.objects.update(encrypted_headers=[["Traceparent", webhook.encrypted_headers[0][1]]])
     emit_one(alice)
     transport = receiver(200)
 
     deliver(transport)
 
-    named = [value for name, value in transport.requests[0].headers if name.lower() == "traceparent"]
-    assert named == [traceparent(spans.one("attempt"))]
-    assert DeliveryAttempt.objects.get().header_names == "traceparent"
+    named = [(name, value) for name, value in transport.requests[0].headers if name.lower().startswith("trace")]
+    assert named == [("traceparent", traceparent(spans.one("attempt")))]
+    assert DeliveryAttempt.objects.get().header_names == "X-Tenant,traceparent"
+
+
+def test_they_are_not_sent_for_an_untraced_event_either(alice, with_old_headers, receiver, deliver, settings):
+    settings.WEBHOOKS_SEND_TRACEPARENT = True
+    emit_one(alice)
+    transport = receiver(200)
+
+    deliver(transport)
+
+    assert [name for name, _ in transport.requests[0].headers if name.lower().startswith("trace")] == []
+    assert DeliveryAttempt.objects.get().header_names == "X-Tenant"
+
+
+def test_they_are_sent_without_the_setting(alice, with_old_headers, receiver, deliver, spans):
+    emit_one(alice)
+    transport = receiver(200)
+
+    deliver(transport)
+
+    sent = dict(transport.requests[0].headers)
+    assert (sent["Traceparent"], sent["TraceState"]) == ("mine", "mine")
 
 
 def test_the_decision_not_to_sample_travels(alice, receiver, deliver, spans, settings):

@@ -166,18 +166,23 @@ class Engine:
 
     def _start_claimed(self) -> None:
         for claim in islice(self._worker.take(), STARTS_AT_A_TIME):
-            now = self._clock()
+            now, sending = self._clock(), None
             try:
                 request = request_for(claim, now=now, timeout_seconds=self._timeout_seconds, agent=self._agent)
-                self._transport.start(self._spans.started(request) if self._spans else request)
+                if self._spans:
+                    request = self._spans.started(request)
+                    sending = request.context
+                self._transport.start(request)
             except UNSIGNABLE as error:  # Another worker may have the key, or the scheme.
                 self._worker.hold_unsigned(claim, error)
             except Exception as error:  # noqa: BLE001 - an invalid delivery must not stop the others
                 self._report(claim, error)
-                finished = [finish_unsent(claim, error, self._clock.latest())]
-                if self._spans:
-                    self._spans.unsent(finished)
-                self._worker.put(finished)
+                finished = finish_unsent(claim, error, self._clock.latest())
+                if self._spans and sending:
+                    self._spans.ended(sending, finished)
+                elif self._spans:
+                    self._spans.unsent([finished])
+                self._worker.put([finished])
 
 
 class RareCollections:

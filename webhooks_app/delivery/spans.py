@@ -7,7 +7,17 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ..conf import settings
-from ..tracing import EVENT_ID, EVENT_TYPE, MAX_LINKS, NAME, TRACEPARENT, Attributes, Tracing, configured_tracing
+from ..tracing import (
+    EVENT_ID,
+    EVENT_TYPE,
+    MAX_LINKS,
+    NAME,
+    TRACE_HEADERS,
+    TRACEPARENT,
+    Attributes,
+    Tracing,
+    configured_tracing,
+)
 from ..transport import Request
 from .claim import Claim, Finished
 from .outcome import Result
@@ -42,7 +52,7 @@ class DeliverySpans:
             "messaging.operation.type": "receive",
             "messaging.batch.message_count": len(claims),
         }
-        origins = list(dict.fromkeys(claim.traceparent for claim in claims))
+        origins = list(dict.fromkeys(claim.traceparent for claim in claims if claim.traceparent))
         links = [self._tracing.context_of(origin) for origin in origins[:MAX_LINKS]]
         span = self._tracing.start("claim", "CONSUMER", attributes, parent=None, links=links, started_at_ns=began_at_ns)
         self._tracing.end(span)
@@ -57,12 +67,13 @@ class DeliverySpans:
             span = self._start(self._tracing, sending.claim)
             traceparent = self._tracing.traceparent(span)
             sending = sending._replace(span=span)
-        if self._sends_traceparent and traceparent:
-            # One of a webhook's own headers may have this name since before it was reserved.
-            headers = [(name, value) for name, value in request.headers if name.lower() != TRACEPARENT]
-            names = [name for name in sending.header_names.split(",") if name and name.lower() != TRACEPARENT]
-            sending = sending._replace(header_names=",".join([*names, TRACEPARENT]))
-            request = request._replace(headers=(*headers, (TRACEPARENT, traceparent)))
+        if self._sends_traceparent:
+            own = [(TRACEPARENT, traceparent)] if traceparent else []
+            # A webhook's own headers may have such a name since before it was reserved.
+            headers = [header for header in request.headers if header[0].lower() not in TRACE_HEADERS]
+            names = [name for name in sending.header_names.split(",") if name and name.lower() not in TRACE_HEADERS]
+            sending = sending._replace(header_names=",".join([*names, *dict(own)]))
+            request = request._replace(headers=(*headers, *own))
         return request._replace(context=sending)
 
     def ended(self, sending: Sending, finished: Finished) -> None:
@@ -76,7 +87,7 @@ class DeliverySpans:
             self._tracing.end(sending.span, {f"{NAME}.attempt.result": "postponed"})
 
     def unsent(self, finished: Sequence[Finished]) -> None:
-        """Record the spans of attempts without a request, or whose worker was lost."""
+        """Record the spans of attempts whose request could not be made, or whose worker was lost."""
         if self._tracing is None:
             return
         for item in finished:
