@@ -314,7 +314,7 @@ def test_a_failed_new_url_is_explained(api, alice):
     assert shown["status_reason_code"] == "new_url_failed"
     assert shown["status_reason"] == (
         f"The new URL {NEW_URL} failed its verification, so the webhook keeps its URL. The answer has no field "
-        "challenge at its top level."
+        "“challenge” at its top level."
     )
     audit = api.call("GET", f"/v1/webhooks/{webhook.id}/audit").json()["results"]
     assert [(entry["action"], entry["changes"]) for entry in audit][:2] == [
