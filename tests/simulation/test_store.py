@@ -324,7 +324,7 @@ class SameResults(RuleBasedStateMachine):
             value = field.get_db_prep_value(pk, connection)
             cursor.execute(f"SELECT 1 FROM {table} WHERE webhook_id = %s FOR UPDATE", [value])
         self.held_lane = other
-        self.store._locked["lane", pk] = simulated.Transaction()
+        self.store._locked["lane", pk] = simulated.Transaction("elsewhere")
 
     @precondition(lambda self: self.held_lane)
     @rule()
