@@ -105,8 +105,9 @@ class Shares(NamedTuple):
     @classmethod
     def of(cls, window: int) -> Shares:
         kept_of = min(window, KEPT_OF)
-        owners, webhooks, *kept = [int(kept_of * fraction) for fraction in FRACTIONS.values()]
-        return cls(owners + window - kept_of, webhooks + window - kept_of, *kept)
+        shares = cls(**{name: int(kept_of * fraction) for name, fraction in FRACTIONS.items()})
+        more = window - kept_of
+        return shares._replace(beyond_owners=shares.beyond_owners + more, beyond_webhooks=shares.beyond_webhooks + more)
 
     @property
     def of_one_owner(self) -> int:
