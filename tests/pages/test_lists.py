@@ -131,7 +131,7 @@ def _values(described: ListFilter) -> list[str]:
         "reference": lambda: [f"order_{EVENT_TYPE}", f"order_{OTHER_TYPE}", "nobody"],
         "event_type": lambda: [EVENT_TYPE, OTHER_TYPE, "webhook.retry", "webhook.verification", "nobodys.type"],
         "type": lambda: [EVENT_TYPE, OTHER_TYPE, "webhook.retry", "nobodys.type"],
-        "webhook_id": lambda: [*webhooks, "wh_unknown"],
+        "webhook_id": lambda: [*webhooks, f"wh_{'0' * 32}"],
         "event_id": lambda: [*Event.objects.order_by("pk").values_list("pk", flat=True), "evt_unknown"],
         "replay_id": lambda: [
             *Delivery.objects.exclude(replay=None).order_by("pk").values_list("replay", flat=True).distinct(),

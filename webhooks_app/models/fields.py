@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import uuid
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -19,7 +18,7 @@ from ..database.clock import is_followed, now
 from ..database.dialects import dialect_for
 from ..database.sql import current
 from ..owners import owner_model_name
-from ..protocol.ids import new_id
+from ..protocol.ids import new_id, pattern_of
 from ..reasons import ReasonText, as_parameter, as_stored, from_stored, template_for
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ class IdField(_TextField):
 
     def __init__(self, *args: Any, prefix: str, **kwargs: Any) -> None:
         self.prefix = prefix
-        self._pattern = re.compile(rf"{prefix}_([0-9a-f]{{32}})", re.ASCII)
+        self._pattern = pattern_of(prefix)
         kwargs.setdefault("verbose_name", _("ID"))
         kwargs.setdefault("primary_key", True)
         kwargs.setdefault("editable", False)

@@ -19,6 +19,7 @@ from django.utils.translation import gettext_lazy as _
 from ..models import EventReference
 from ..models.keyset import HORIZON, MAX_PARTS, WHOLE, Bounds, Cursor, Page, Parts, count_newest, read_page
 from ..owners import owners, owners_with_key
+from ..protocol.ids import pattern_of
 from .display import grouped
 
 ALL = "all"
@@ -152,15 +153,18 @@ class RowList:
         """The filters of the API."""
         return [each for each in self.filters if each.meaning]
 
+    def field_of(self, term: str) -> str:
+        """Return the field whose index finds the term if it is an identifier, or else an empty text."""
+        prefix = term.partition("_")[0]
+        return self.ids[prefix] if prefix in self.ids and pattern_of(prefix).fullmatch(term) else ""
+
     def is_id(self, term: str) -> bool:
-        """Return True if the term is an identifier, which an index finds."""
-        return "_" in term and term.partition("_")[0] in self.ids
+        return bool(self.field_of(term))
 
     def matches(self, term: str, asked: Asked) -> Q:
         """Return the condition of the rows that a term of the search finds."""
-        if self.is_id(term):
-            return Q(**{self.ids[term.partition("_")[0]]: term})
-        return self.matches_text(term, asked)
+        field = self.field_of(term)
+        return Q(**{field: term}) if field else self.matches_text(term, asked)
 
     def matches_text(self, term: str, asked: Asked) -> Q:
         return Q(**{f"{self.owner_path}__in": asked.accounts(term)})

@@ -147,14 +147,14 @@ class DeliveryList(RowList):
 
     def parts(self, asked: Asked) -> Parts:
         values, terms = asked.values, asked.terms
-        if any(term.startswith(("dlv_", "rpl_")) for term in terms):
+        if any(self.field_of(term) in ("pk", "replay") for term in terms):
             return WHOLE
         if "event_id" in values:
             return Parts("event", [values["event_id"]])
         if "reference" in values:
             return Parts("event", asked.events(values["reference"]))
         for term in terms:
-            if events := [term] if term.startswith("evt_") else self._events(term, asked):
+            if events := self._events(term, asked):
                 return Parts("event", events)
         if "replay_id" in values:
             replays = Replay.objects.filter(pk=values["replay_id"])
@@ -164,7 +164,9 @@ class DeliveryList(RowList):
         return _of_webhooks(asked)
 
     def _events(self, term: str, asked: Asked) -> list[str]:
-        return [] if self.is_id(term) else asked.events(term)
+        if field := self.field_of(term):
+            return [term] if field == "event" else []
+        return asked.events(term)
 
     def is_covered_by(self, parts: Parts) -> bool:
         return parts.field != "event"  # which has deliveries to other accounts, and other terms of the search
@@ -481,7 +483,7 @@ class ProblemList(RowList):
         return _of_webhook(term, asked)
 
     def parts(self, asked: Asked) -> Parts:
-        return WHOLE if any(term.startswith("prb_") for term in asked.terms) else _of_webhooks(asked)
+        return WHOLE if any(self.field_of(term) == "pk" for term in asked.terms) else _of_webhooks(asked)
 
 
 def _is_unresolved_listed(value: Any, asked: Asked) -> bool:

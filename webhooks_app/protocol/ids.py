@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import time
 from datetime import UTC, datetime, timedelta
@@ -23,6 +24,11 @@ def new_ordered_id(prefix: str, moment: datetime) -> str:
     """Return an identifier ordered to the microsecond, with 68 random bits, for objects without a public URL."""
     milliseconds, rest = divmod((moment - EPOCH) // timedelta(microseconds=1), 1000)
     return f"{prefix}_{milliseconds:012x}{rest:03x}{secrets.token_hex(RANDOM_HEX_DIGITS // 2)[3:]}"
+
+
+def pattern_of(prefix: str) -> re.Pattern[str]:
+    """Return the pattern that identifiers with this prefix match as a whole."""
+    return re.compile(rf"{prefix}_[0-9a-f]{{32}}")
 
 
 def time_of(public_id: str) -> datetime:
