@@ -58,7 +58,7 @@ def test_each_filter_narrows_the_list(amina: Customer) -> None:
     assert listed(amina, event_type="file.deleted") == []
     assert listed(amina, created_before=old) == []
     assert len(listed(amina, created_after=old, webhook_id=amina.webhook.pk)) == 3
-    assert listed(amina, webhook_id="wh_unknown") == []
+    assert listed(amina, webhook_id=new_id("wh")) == []
 
 
 def choices(amina: Customer, **query: str) -> dict[str, str]:
@@ -79,7 +79,7 @@ def test_the_choices_above_the_list_have_the_numbers_of_their_rows(amina: Custom
 
     assert choices(amina) == {"All": "7*", "Failed": "2", "Retrying": "1", "Delivered": "2", "Still missed": "2"}
     assert choices(amina, state="given_up", missed="")["Failed"] == "2*"
-    assert choices(amina, webhook_id="wh_unknown")["All"] == "0*"
+    assert choices(amina, webhook_id=new_id("wh"))["All"] == "0*"
     assert link is not None
     assert "event_type=ppt.generation.failed" in link[1]
     monkeypatch.setattr("webhooks_app.pages.listing.MAX_PER_CHIP", 2)
@@ -335,6 +335,57 @@ def test_a_webhook_is_searched_by_the_first_of_many_words(amina: Customer) -> No
     page = text(amina.get("deliveries", webhook_id=" ".join(words)))
 
     assert "No webhook has this name, or this in its URL." in page
+
+
+SAME = {
+    "url": "https://hooks.example.com/services/T0001/B0001/incoming-webhooks/of-accounting/token-",
+    "description": "Books",
+}
+
+
+@pytest.mark.parametrize("tokens", ["11", "12"], ids=["equal", "different after the name's end"])
+def test_one_of_two_webhooks_with_the_same_name_remains_chosen(amina: Customer, tokens: str) -> None:
+    pks = [make_webhook(amina.user, **{**SAME, "url": SAME["url"] + each}).pk for each in tokens]
+    page = text(amina.get("deliveries", webhook_id="books"))
+    links = {link.text: link["href"] for link in parsed(page).find_all("a", string=re.compile("^Books"))}
+    suggested = field_of_webhooks(page)[1]
+
+    kept = []
+    for link in links.values():
+        chosen = text(amina.client.get(amina.url("deliveries") + link))
+        name = field_of_webhooks(chosen)[0]
+        answer = amina.get("deliveries", webhook_id=name, state="given_up")
+        kept.append(answer.url)
+
+    assert sorted(suggested) == sorted(links)
+    assert sorted(kept) == sorted(f"?webhook_id={pk}&state=given_up" for pk in pks)
+
+
+@pytest.mark.parametrize("name", ["wh_orders", "dlv_orders", "evt_orders", "rpl_orders"])
+def test_a_webhook_described_like_an_identifier_is_found(amina: Customer, name: str) -> None:
+    other = make_webhook(amina.user, url="https://example.com/hook", description=name)
+    delivery = Delivery.objects.create(webhook=other, event=amina.event, state="succeeded")
+
+    suggested = field_of_webhooks(text(amina.get("deliveries")))[1]
+
+    assert f"{name} · example.com/hook" in suggested
+    for typed in (name, f"{name} · example.com/hook"):
+        assert amina.get("deliveries", webhook_id=typed).url == f"?webhook_id={other.pk}"
+    assert listed(amina, q=name) == [delivery.pk]
+    assert "No webhook has this name" in text(amina.get("deliveries", webhook_id="wh_files"))
+
+
+def test_the_exact_name_is_found_among_many_newer_ones_that_contain_it(amina: Customer) -> None:
+    first = make_webhook(amina.user, url="https://a.example/1", description="Books")
+    rows = [
+        Webhook(owner=amina.user, url=f"https://a.example/1{n}", description="Books", event_types=[]) for n in range(99)
+    ]
+    Webhook.objects.bulk_create(rows)
+
+    found = amina.get("deliveries", webhook_id="Books · a.example/1")
+
+    assert found.status_code == 302
+    assert found.url == f"?webhook_id={first.pk}"
 
 
 def test_the_webhooks_of_other_accounts_are_not_found(amina: Customer, boris: Customer) -> None:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 from django import forms
+from django.db.models import Case, CharField, Count, Q, Value, When
+from django.db.models.functions import Cast, Concat, StrIndex, Substr
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
@@ -42,31 +46,56 @@ MAX_LINKED = 10
 MAX_SHOWN = 50
 MAX_REDELIVERED = 10
 
+SEPARATOR = " · "
+WITHOUT_SCHEME = Substr("url", StrIndex("url", Value("://")) + len("://"), 60)
+
+NAME = Case(
+    When(description="", then=WITHOUT_SCHEME),
+    default=Concat("description", Value(SEPARATOR), WITHOUT_SCHEME, output_field=CharField()),
+)
+"""The description of a webhook, and the first characters of its URL. Several webhooks can have the same name."""
+
+ID_DIGITS = 8
+WITH_ID = re.compile(rf"(?P<name>.*){SEPARATOR}…(?P<digits>[0-9a-f]{{{ID_DIGITS}}})")
+"""A name with the last digits of the ID, which are random."""
+
 
 class WebhookSearch:
-    """The webhooks of an account, also the deleted ones, by a part of their URL or description."""
+    """The webhooks of an account, also the deleted ones, by a part of their URL or description.
+
+    If several have the same name, the end of the ID is added to it.
+    """
 
     def __init__(self, owner: Any) -> None:
         self.owner = owner
-        self.rows = Webhook.objects.owned_by(owner).order_by("-pk").only("pk", "description", "url")
+        self.rows: Any = Webhook.objects.owned_by(owner).annotate(name=NAME).order_by("-pk")
 
-    def found(self, text: str) -> list[Webhook]:
-        """Return the webhooks that a text finds, or the one with this name; the newest ones without a text."""
+    def found(self, text: str) -> dict[str, str]:
+        """Return the webhooks that a text finds: their names by ID. Without a text, return the newest ones.
+
+        If a webhook has exactly this name, others that contain it are not found.
+        """
         asked = Asked(WEBHOOKS, {"q": text.replace(SEPARATOR, " ")}, owner_ids=[self.owner.pk])
-        some = list(asked.rows(self.rows)[:MAX_WEBHOOKS_SUGGESTED])
-        named = [each for each in some if full_name_of(each) == text]
-        return named if len(named) == 1 else some
+        return (text and self._names(self._named(text))) or self._names(asked.rows(self.rows))
 
     def name(self, pk: str) -> str:
-        return next(map(full_name_of, self.rows.filter(pk=pk)), pk)
+        return self._names(self.rows.filter(pk=pk)).get(pk, pk)
 
+    def _named(self, text: str) -> Any:
+        """Return the webhooks whose name is a text, with or without the end of the ID."""
+        is_named = Q(name=text)
+        if parts := WITH_ID.fullmatch(text):
+            is_named |= Q(name=parts["name"], digits__endswith=parts["digits"])
+        return self.rows.annotate(digits=Cast("pk", CharField())).filter(is_named)
 
-SEPARATOR = " · "
-
-
-def full_name_of(webhook: Webhook) -> str:
-    """Return the description of a webhook, and its URL without the scheme."""
-    return SEPARATOR.join(filter(None, [webhook.description, webhook.url.partition("://")[2][:60]]))
+    def _names(self, rows: Any) -> dict[str, str]:
+        """Return the names of the first of some webhooks by ID."""
+        names = dict(rows.values_list("pk", "name")[:MAX_WEBHOOKS_SUGGESTED])
+        same = self.rows.order_by().filter(name__in=set(names.values())).values("name")
+        several = same.annotate(number=Count("pk")).filter(number__gt=1).values_list("name", flat=True)
+        ambiguous = {each.casefold() for each in several}  # which some databases compare without case
+        ends = {pk: f"{SEPARATOR}…{pk[-ID_DIGITS:]}" for pk, name in names.items() if name.casefold() in ambiguous}
+        return {pk: name + ends.get(pk, "") for pk, name in names.items()}
 
 
 class WebhookInput(forms.TextInput):
@@ -79,7 +108,7 @@ class WebhookInput(forms.TextInput):
         is_id = WEBHOOKS.is_id(value or "")
         context = super().get_context(name, self.search.name(value) if is_id else value, attrs)
         context["widget"]["attrs"]["list"] = list_id = f"{name}_names"
-        names = dict.fromkeys(map(full_name_of, self.search.found("" if is_id else value or "")))
+        names = self.search.found("" if is_id else value or "").values()
         return {**context, "list_id": list_id, "suggested": [(each, each) for each in names]}
 
 
@@ -100,7 +129,7 @@ class WebhookField(forms.CharField):
             return text
         if not (found := self.search.found(text)):
             raise forms.ValidationError(_("No webhook has this name, or this in its URL."))
-        links = [(self.link(each.pk), full_name_of(each)) for each in found[:MAX_LINKED]]
+        links = [(self.link(pk), name) for pk, name in islice(found.items(), MAX_LINKED)]
         shown = format_html_join(SafeString("<br>"), '<a href="{}">{}</a>', links)
         raise forms.ValidationError(format_html("{}<br>{}", gettext("Several webhooks match. Choose one:"), shown))
 
@@ -118,8 +147,8 @@ class DeliveryListPage(ListPage):
         """Redirect from a text that finds one webhook to the list of its deliveries, which has a lasting address."""
         text = request.GET.get("webhook_id", "").strip()
         is_text = 0 < len(text) <= MAX_URL_LENGTH and not WEBHOOKS.is_id(text)
-        found = WebhookSearch(self.owner).found(text) if is_text else []
-        return HttpResponseRedirect(self._of(found[0].pk)) if len(found) == 1 else super().get(request, *args, **kwargs)
+        found = [*WebhookSearch(self.owner).found(text)] if is_text else []
+        return HttpResponseRedirect(self._of(found[0])) if len(found) == 1 else super().get(request, *args, **kwargs)
 
     def _of(self, pk: str) -> str:
         """Return the query of the list with the deliveries of one webhook, and the other filters."""
