@@ -49,14 +49,14 @@ MAX_REDELIVERED = 10
 SEPARATOR = " · "
 WITHOUT_SCHEME = Substr("url", StrIndex("url", Value("://")) + len("://"), 60)
 
-NAME = Case(
+FULL_NAME = Case(
     When(description="", then=WITHOUT_SCHEME),
     default=Concat("description", Value(SEPARATOR), WITHOUT_SCHEME, output_field=CharField()),
 )
 """The description of a webhook, and the first characters of its URL. Several webhooks can have the same name."""
 
-ID_DIGITS = 8
-WITH_ID = re.compile(rf"(?P<name>.*){SEPARATOR}…(?P<digits>[0-9a-f]{{{ID_DIGITS}}})")
+ID_END_LENGTH = 8
+WITH_ID = re.compile(rf"(?P<name>.*){SEPARATOR}…(?P<digits>[0-9a-f]{{{ID_END_LENGTH}}})")
 """A name with the last digits of the ID, which are random."""
 
 
@@ -68,7 +68,7 @@ class WebhookSearch:
 
     def __init__(self, owner: Any) -> None:
         self.owner = owner
-        self.rows: Any = Webhook.objects.owned_by(owner).annotate(name=NAME).order_by("-pk")
+        self.rows: Any = Webhook.objects.owned_by(owner).annotate(name=FULL_NAME).order_by("-pk")
 
     def found(self, text: str) -> dict[str, str]:
         """Return the webhooks that a text finds: their names by ID. Without a text, return the newest ones.
@@ -94,7 +94,7 @@ class WebhookSearch:
         same = self.rows.order_by().filter(name__in=set(names.values())).values("name")
         several = same.annotate(number=Count("pk")).filter(number__gt=1).values_list("name", flat=True)
         ambiguous = {each.casefold() for each in several}  # which some databases compare without case
-        ends = {pk: f"{SEPARATOR}…{pk[-ID_DIGITS:]}" for pk, name in names.items() if name.casefold() in ambiguous}
+        ends = {pk: f"{SEPARATOR}…{pk[-ID_END_LENGTH:]}" for pk, name in names.items() if name.casefold() in ambiguous}
         return {pk: name + ends.get(pk, "") for pk, name in names.items()}
 
 
