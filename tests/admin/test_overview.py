@@ -215,7 +215,7 @@ def test_the_number_of_queries_does_not_grow(superuser: Page, new_webhook: Calla
     few = asked()
     fail(30)
 
-    assert asked() == few <= 21
+    assert asked() <= few <= 21
 
 
 def test_nothing_is_inline(superuser: Page, counted: Webhook) -> None:
