@@ -51,7 +51,7 @@ CONSOLE = [
     "event/?q=demo-1",
     "event/?owner=demo-1&type=webhook.retry",
 ]
-OWN_EVENTS = ["event/", "event/?q=evt_unknown", "event/?q=order_0"]
+OWN_EVENTS = ["event/", f"event/?q=evt_{0:032}", "event/?q=order_0"]
 API = [
     "deliveries",
     "deliveries?state=given_up&result=tls_error",
