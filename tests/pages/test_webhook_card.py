@@ -60,7 +60,7 @@ def test_a_new_url_is_verified_unless_events_were_missed() -> None:
     assert found == ["verify", "send_missed"]
 
 
-@pytest.mark.parametrize("standing", set(Standing) - {Standing.SLOW}, ids=str)
+@pytest.mark.parametrize("standing", [each for each in Standing if each is not Standing.SLOW], ids=str)
 def test_a_card_says_what_to_do(standing: Standing) -> None:
     assert advice(standing, missed=1)
 
@@ -146,7 +146,7 @@ def test_a_limit_that_the_order_never_reaches_holds_back_nothing() -> None:
     assert limit_of(Webhook(order=Order.WEBHOOK, max_in_flight=3, rate_limit=1)) == "rate_limit"
 
 
-@pytest.mark.parametrize("standing", set(Standing), ids=str)
+@pytest.mark.parametrize("standing", Standing, ids=str)
 def test_staff_are_not_told_to_repair_the_receiver_of_an_account(standing: Standing) -> None:
     words = advice(standing, missed=1, for_staff=True)
 
